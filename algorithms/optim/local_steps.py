@@ -106,8 +106,7 @@ class LocalSteps(torch.optim.Optimizer):
 
         Returns what `closure` returned. Where an exchange fails, the inner step is done and nothing else has changed:
         raises Disagreement where a rank differs from the others, ValueError where parameters are not what they were,
-        FloatingPointError where this rank's model is not finite, RuntimeError where another rank raises one of these,
-        and LostContact.
+        FloatingPointError where this rank's model is not finite (the others raise Disagreement), and LostContact.
         """
         loss = self._step_inner(closure)
         self.t += 1
@@ -179,18 +178,15 @@ class LocalSteps(torch.optim.Optimizer):
         lr = float(self.param_groups[0].get("lr", 0.0))
         sender = replace(self._worker, x=x.unsqueeze(0))
         up, worker = self.algorithm.worker(sender.x, sender, replica, lr, t, self.seed)
+        down, server = None, self._server
         if self._wire:
-            readiness = "not finite" if wrong else "ready"
-            down, server, _ = self._wire.step(up, self._server, replica.x, lr, t, readiness, self._settings())
-        elif not wrong:
-            assert self._server is not None
-            down, server = self.algorithm.server(up, self._server, t, self.seed)
-        else:
-            down = server = None
+            readiness = "refused" if wrong else "ready"
+            down, server, _ = self._wire.step(up, server, replica.x, lr, t, readiness, self._settings())
+        elif server and not wrong:
+            down, server = self.algorithm.server(up, server, t, self.seed)
         if wrong:
             raise wrong
-        if down is None:
-            raise RuntimeError(f"step {t}: another rank could not send its model; its own error says why")
+        assert down is not None  # no rank refused
         self._replica = self.algorithm.replica(down, replica, lr, t)
         worker = self.algorithm.sync_workers(worker, self._replica, t)
         self._flat.write(worker.x[0])
@@ -249,13 +245,11 @@ class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
         super().__init__(algorithm, seed, group)
         self._next = self._period = algorithm.period
 
-    def step(
-        self, up: Payload, server: Any, x: Tensor, lr: float, t: int, *more: Any, **named: Any
-    ) -> tuple[Payload | None, Any, int]:
-        found = super().step(up, server, x, lr, t, *more, **named)
-        if found[0] is not None:
-            self._next = t + self._period
-        return found
+    def step(self, *given: Any, **settings: Any) -> tuple[Payload | None, Any, int]:
+        down, server, with_gradient = super().step(*given, **settings)
+        if down is not None:
+            self._next += self._period - 1
+        return down, server, with_gradient
 
 
 def _chosen(method: Algorithm | str, workers: int, options: dict[str, Any]) -> Method:

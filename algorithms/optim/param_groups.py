@@ -30,7 +30,9 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     if isinstance(algorithm, str):
         algorithm = load_method(algorithm, **{name: value for name, value in options.items() if name in own})
     if algorithm.has_local_models:
-        raise ValueError(f"{algorithm}: its workers have local models, which CompressedOptimizer does not support")
+        raise ValueError(
+            f"{algorithm}: its workers have local models; take LocalSteps, around an optimizer of torch's"
+        )
     if algorithm.looks_back:
         raise ValueError(
             f"{algorithm}: its workers also need gradients at the previous model, and an optimizer gets one"

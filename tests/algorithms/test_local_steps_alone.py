@@ -16,6 +16,7 @@ from optimizer_support import ROUNDS, model, vector
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import SGD, AdamW
+from torch.optim.lr_scheduler import StepLR
 
 from algorithms import LocalSteps
 from algorithms.compressors import Identity
@@ -119,12 +120,17 @@ def test_two_ranks_are_the_harness_run_of_two_workers(tmp_path: Path) -> None:
 
 
 def test_a_restart_between_two_exchanges_changes_no_bit() -> None:
+    """And a scheduler may be told of LocalSteps or of what is inside."""
+
     def begin(seed: int, lr: float) -> tuple[torch.nn.Module, LocalSteps]:
         net = network(seed)
         return net, LocalSteps(AdamW(net.parameters(), lr), "sparseloco", seed=3, period=3)
 
     net, optimizer = begin(0, LR)
+    scheduler = StepLR(optimizer, 1, gamma=0.5)
     steps(net, optimizer, 4)
+    scheduler.step()
+    assert optimizer.inner.param_groups[0]["lr"] == LR / 2
     file = BytesIO()
     torch.save(optimizer.state_dict(), file)
     file.seek(0)

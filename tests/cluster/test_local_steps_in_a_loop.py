@@ -124,6 +124,7 @@ def trained(
     befalls: Befalls = lambda optimizer: None,
     scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
     dtype: torch.dtype = torch.float64,
+    group: dist.ProcessGroup | None = None,
 ) -> dict:
     """This rank's x after every step, in a loop as anyone writes it; all objects may be made anew behind a step."""
 
@@ -132,11 +133,11 @@ def trained(
         tensors, made = list(net.parameters()), []
         for numbers, method in parts.items():
             own = inner(method.inner, [tensors[number] for number in numbers])
-            made.append(LocalSteps(own, method, seed=3))
+            made.append(LocalSteps(own, method, seed=3, process_group=group))
         schedulers = [LambdaLR(one.inner, lambda done: schedule(done + 1) / LR) for one in made if schedule]
         return net, made, schedulers
 
-    rank = dist.get_rank()
+    rank = dist.get_rank(group)
     net, optimizers, schedulers = begin(seed=rank)  # rank 0's parameters are the ones that count
     path, messages = [], []
     for step in range(1, STEPS + 1):
@@ -205,12 +206,12 @@ MISTAKES: dict[str, tuple[Befalls, str, str]] = {  # what the last rank says, an
     "not finite": (
         partial(poison, torch.nan),
         "FloatingPointError: step 6: the model of rank 1 is not finite",
-        "RuntimeError: step 6: another rank could not send its model",
+        "Disagreement: step 6: rank 1 differs from the others in parameters: it cannot step",
     ),
     "frozen": (
         freeze,
         r"ValueError: step 6: parameter 1 is \(5,\) of torch.float64, frozen, and was \(5,\) of torch.float64; make",
-        "RuntimeError: step 6: another rank could not send its model",
+        "Disagreement: step 6: rank 1 differs from the others in parameters: it cannot step",
     ),
 }
 STARTS: dict[str, tuple[Callable[[torch.nn.Module, int], LocalSteps], str]] = {
@@ -236,11 +237,23 @@ def everything() -> dict:
     return results
 
 
+def in_a_group() -> Any:
+    """The last two of three ranks train, of which the first is the server."""
+    group = dist.new_group([1, 2])
+    if dist.get_rank():
+        return trained(alone(DILOCO), group=group)
+    return refused(lambda: LocalSteps(inner(ADAMW, network().parameters()), DILOCO, process_group=group))
+
+
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    """What both ranks came to in every case."""
-    [found] = results_of(tmp_path_factory.mktemp("local"), (RANKS, everything))
-    return found
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[list[Any]]:
+    """What two ranks came to in every case, and three in the last."""
+    return results_of(tmp_path_factory.mktemp("local"), (RANKS, everything), (3, in_a_group))
+
+
+@pytest.fixture(scope="module")
+def ranks(found: list[list[Any]]) -> list[dict]:
+    return found[0]
 
 
 def assert_same(found: list[torch.Tensor], expected: torch.Tensor) -> None:
@@ -314,3 +327,9 @@ def test_ranks_start_alike_or_not_at_all(name: str, ranks: list[dict]) -> None:
         assert results[name].startswith(
             f"Disagreement: step 0: rank 1 differs from the others in {STARTS[name][1]}: "
         )
+
+
+def test_a_process_group_is_a_run_of_its_own(found: list[list[Any]], ranks: list[dict]) -> None:
+    outside, *inside = found[1]
+    assert outside == "ValueError: process_group: this rank is not in it"
+    assert all(torch.equal(one["x"], other["DiLoCo"]["x"]) for one, other in zip(inside, ranks, strict=True))
