@@ -32,7 +32,7 @@ item() {
 }
 
 small="task=digits task.model.width=2 epochs=2 device=cpu threads=1"
-once="results_dir=$results checkpoint_every=100000 durable=false" # a stop writes the only checkpoint
+once="results_dir=$results checkpoint_every=100000" # a stop writes the only checkpoint
 
 # addopts= undoes the project's default, which leaves out slow tests.
 item tests "" pytest -p no:cacheprovider -o addopts= tests/experiments/test_graph.py
@@ -45,11 +45,11 @@ done
 for seeds in 0 0,1,2; do
     for figure in figure_3 figure_1; do
         item "$figure-$seeds" "$small task.precision=float32" \
-            experiments.reproduce figure=$figure budget=full "seeds=[$seeds]" jobs=1 $once
+            experiments.reproduce figure=$figure budget=full "seeds=[$seeds]" jobs=3 $once
     done
 done
 for figure in figure_3_vgg16 figure_3_wrn16_4; do
-    item "$figure-0" "$small task.precision=float32" experiments.reproduce figure=$figure budget=full "seeds=[0]" jobs=1 $once
+    item "$figure-0" "$small task.precision=float32" experiments.reproduce figure=$figure budget=full "seeds=[0]" jobs=3 $once
 done
 item one_rank "-k cpu" pytest -p no:cacheprovider -o addopts= tests/cluster/test_torchrun.py -k cuda
 # nanoGPT's run, whose readme has 1.4697 as its best held-out loss.

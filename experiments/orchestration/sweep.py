@@ -147,7 +147,7 @@ def _run(
         if cell.is_finished and (one.asked or one.code == 0):
             advance(cell, cell.run.rounds)
             done = sum(rounds[one] == one.run.rounds for one in cells)
-            said = f"{done} of {len(cells)}  {cell.name}: {cell.outcome(launch.select)}  ({duration(one.seconds)})"
+            said = f"{done} of {len(cells)}  {cell.name}: {_outcome(cell, launch.select)}  ({duration(one.seconds)})"
         elif one.asked and not one.timed_out:
             return True
         else:
@@ -176,6 +176,14 @@ def _run(
 
     looked = 0.0
     return run_jobs(list(waiting), at_once, launch.job_timeout, ended, watch, display.say), failures
+
+
+def _outcome(cell: Cell, rule: str | None) -> str:
+    """What a finished run came to. An error here is only said, so that the other runs go on."""
+    try:
+        return cell.outcome(rule)
+    except Exception as error:
+        return f"finished, but its result could not be read: {type(error).__name__}: {error}"
 
 
 def _how(job: Job) -> str:
