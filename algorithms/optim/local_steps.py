@@ -69,13 +69,13 @@ class LocalSteps(torch.optim.Optimizer):
         self.rank, self.workers = (dist.get_rank(group), dist.get_world_size(group)) if is_distributed else (0, 1)
         if self.rank < 0:
             raise ValueError("process_group: this rank is not in it")
-        self.algorithm = _chosen(method, self.workers, options)
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state
         self._started_with = self._form()
         self._flat = Flat([param for group in self.param_groups for param in group["params"] if param.requires_grad])
         x = self._flat.read()
+        self.algorithm = _chosen(method, self.workers, len(x), options)
         self.algorithm.check(len(x))
         self._wire = None
         if is_distributed:
@@ -252,12 +252,14 @@ class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
         return down, server, with_gradient
 
 
-def _chosen(method: Algorithm | str, workers: int, options: dict[str, Any]) -> Method:
+def _chosen(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:
     """A method with local steps, made where it is a name, without an inner update of its own."""
     if not isinstance(method, str):
         if options:
             raise ValueError(f"{', '.join(options)}: options are only for a method given by name")
         return replace(_with_local_steps(method, type(method).__name__), inner=SGD())
+    if "d" in parameters(method):
+        options = {"d": d, **options}
     if "workers" in parameters(method):
         options = {"workers": workers, **options}
         if options["workers"] != workers:

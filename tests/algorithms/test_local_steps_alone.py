@@ -63,7 +63,7 @@ def steps(
 
 def harness(name: str, workers: int) -> tuple[torch.Tensor, BitCounter]:
     """Every worker's model after every round [ROUNDS, workers, 32] of the harness, and what it counts."""
-    needed = {"workers": workers} if name == "sparseloco" else {}
+    needed = {"workers": workers, "d": D} if name == "sparseloco" else {}
     made = load_method(name, **options(name), **needed)
     assert isinstance(made, Method)
     net, meter, path = network(), BitCounter(), []
