@@ -28,7 +28,8 @@ _GO, _SKIP, _REFUSED, _DIFFER = range(4)  # what a verdict begins with; _DIFFER 
 _ADVICE = {
     "round": "every rank loads the state that it saved in the same step",
     "lr": "a scheduler is given the same number on every rank, such as the mean of all ranks' losses",
-    "x": "parameters are changed from outside on all ranks alike or not at all, on machines that compute alike",
+    "x": "parameters are changed from outside on all ranks alike or not at all, on machines that compute alike; "
+    "DistributedDataParallel.join is not supported",
     "replicated": "parameters outside this optimizer must be equal too; average their gradients over the ranks",
     "settings": "lr, weight_decay, betas and momentum of every parameter group are the same on every rank",
 }

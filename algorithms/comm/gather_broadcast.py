@@ -20,6 +20,15 @@ class LostContact(ConnectionError):
     """Another process of the group ended, or did not answer in time."""
 
 
+def place_in(group: dist.ProcessGroup | None) -> tuple[int, int]:
+    """This process's rank in a group and the group's size; None: the default group. Raises ValueError for no rank."""
+    if not (dist.is_available() and dist.is_initialized()):
+        raise ValueError("there is no process group yet: call torch.distributed.init_process_group before")
+    if (rank := dist.get_rank(group)) < 0:
+        raise ValueError("this rank is not in process_group=: leave it out of this training")
+    return rank, dist.get_world_size(group)
+
+
 @contextmanager
 def contact() -> Iterator[None]:
     """Raises LostContact where a collective fails."""

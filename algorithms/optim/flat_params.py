@@ -39,7 +39,7 @@ class Flat:
         for number, (param, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(param) != kind:
                 was, now = (" ".join(map(str, one)) for one in (kind, _kind(param)))
-                raise ValueError(f"parameter {number} was {was} and is {now}: make a new optimizer or hook")
+                raise ValueError(f"parameter {number} was {was} and is {now}: make a new optimizer")
 
     def with_gradient(self) -> int:
         """Which parameters have a gradient, as bits; one that no longer requires a gradient has none."""

@@ -1,6 +1,7 @@
 """The algorithms in a training loop of your own, over the default process group or alone."""
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -11,11 +12,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite, may_step
-from ..comm.gather_broadcast import contact
+from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite, may_step
+from ..comm.gather_broadcast import contact, place_in
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import SideBySide, States
+from ..utils.seeding import keyed_seed
 from .flat_params import Flat
 from .optimizer_state import check_state, of_parts, round_state, state_digest, to_device, to_parts
 from .param_groups import Settings, check_group, check_step_size, chosen, read_settings, with_settings
@@ -31,6 +33,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     Gradients must be the worker's own: do not average them, and do not wrap the module in DistributedDataParallel.
     Rank 0 is the server, and its parameters are broadcast at the start. Without a process group there is one worker.
+    process_group: the ranks that train together, of which the first is the server; None: all. replicated: a module,
+    or parameters; `step` then also compares those that this optimizer does not hold, and raises where ranks differ.
+
     `meter` counts what one worker sent and received, and `skipped` the rounds in which a gradient was not finite;
     such a round changes nothing on any rank.
 
@@ -46,16 +51,24 @@ class CompressedOptimizer(torch.optim.Optimizer):
     algorithm, seed or parameter shapes; LostContact where another rank is gone.
     """
 
-    _step_supports_amp_scaling = True  # torch.amp.GradScaler then leaves unscaling and skipping to `step`
-
     def __init__(
-        self, params: Iterable[Any], algorithm: Algorithm | str, lr: float, seed: int = 0, **options: Any
+        self,
+        params: Iterable[Any],
+        algorithm: Algorithm | str,
+        lr: float,
+        seed: int = 0,
+        process_group: dist.ProcessGroup | None = None,
+        replicated: torch.nn.Module | Iterable[Tensor] | None = None,
+        **options: Any,
     ) -> None:
         check_step_size(lr)
         self.algorithm, hyperparameters = chosen(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._is_distributed = dist.is_available() and dist.is_initialized()
-        self.rank, self.workers = (dist.get_rank(), dist.get_world_size()) if self._is_distributed else (0, 1)
+        self._group = process_group
+        self.rank, self.workers = place_in(process_group) if self._is_distributed else (0, 1)
+        is_module = isinstance(replicated, torch.nn.Module)
+        self._replicated = replicated if is_module or replicated is None else list(replicated)
         if options.get("workers", self.workers) != self.workers:
             raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
         self._has_started = False
@@ -101,9 +114,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         x = flat.read()
         if self._is_distributed:
             shapes = [tuple(param.shape) for param in flat.params]
-            check_consistency(x.device, **self._identity(initial, flat) | {"rank": "any", "shapes": shapes})
+            same = self._identity(initial, flat) | {"rank": "any", "shapes": shapes}
+            check_consistency(x.device, self._group, **same, replicated=self._replicated is not None)
             with contact():
-                dist.broadcast(x, src=0)
+                dist.broadcast(x, group=self._group, group_src=0)
         flat.write(x)
         self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have parameters
         self._frozen = frozen
@@ -114,7 +128,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._needs_all = any(part.server_holds_model for part in initial.parts)
         count = len(flat.params)
         self._wire = (
-            ConsistentGatherBroadcast(initial, self.seed, parameters=count, needs_all=self._needs_all)
+            ConsistentGatherBroadcast(initial, self.seed, self._group, count, self._needs_all)
             if self._is_distributed
             else None
         )
@@ -122,6 +136,15 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.state.update({param: {} for param in flat.params})
         self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
         self._has_started = True
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler leaves unscaling and skipping to `step`: all ranks have to skip where one has to.
+
+        Others who ask, such as Lightning, take True for a reason to refuse clipping; but gradients may also be
+        unscaled and clipped before.
+        """
+        return sys._getframe(1).f_globals.get("__name__", "").startswith("torch.")
 
     @property
     def algorithms(self) -> tuple[Algorithm, ...]:
@@ -168,7 +191,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self._wire.algorithm = current
             readiness = "refused" if wrong else "ready" if usable else "not finite"
             down, servers, with_gradient = self._wire.step(
-                up, self._servers, x, settings[0]["lr"], t, readiness, settings, with_gradient=with_gradient
+                up, self._servers, x, settings[0]["lr"], t, readiness, settings, self._elsewhere(), with_gradient
             )
         elif usable and may_step(with_gradient, count, self._needs_all):
             assert self._servers is not None
@@ -210,6 +233,19 @@ class CompressedOptimizer(torch.optim.Optimizer):
             raise ValueError(
                 "a parameter requires a gradient and did not when this optimizer was made: make a new optimizer"
             )
+
+    def _elsewhere(self) -> int:
+        """A digest of the parameters in `replicated` that this optimizer does not hold."""
+        if self._replicated is None:
+            return 0
+        is_module = isinstance(self._replicated, torch.nn.Module)
+        params = self._replicated.parameters() if is_module else self._replicated
+        held = {id(param) for param in self._flat.params}
+        return keyed_seed(*(digest(param.flatten().clone()) for param in params if id(param) not in held))
+
+    def join_hook(self, **kwargs: Any) -> NoReturn:
+        """Raises ValueError: what torch's Join asks of an optimizer."""
+        raise ValueError("Join is not supported: give every rank as many steps, such as with drop_last=True")
 
     def __getstate__(self) -> NoReturn:  # pyright: ignore[reportIncompatibleMethodOverride]
         raise TypeError("a CompressedOptimizer cannot be copied or pickled: save and load its state_dict()")

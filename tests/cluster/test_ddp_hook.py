@@ -129,7 +129,7 @@ def trained(
             optimizer.step()
         path.append(vector(model))
     counted = {"t": state.t, "skipped": state.skipped, "bits": state.meter.bits, "bytes": state.meter.payload_bytes}
-    return {"x": torch.stack(path), "memory": state._worker.memory, **counted}
+    return {"x": torch.stack(path), "memory": state._mean._worker.memory, **counted}
 
 
 def infinite(net: torch.nn.Module) -> torch.Tensor:
