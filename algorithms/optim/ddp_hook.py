@@ -150,7 +150,7 @@ def compressed(
 ) -> tuple[CompressedGradients, Hook]:
     """What `DistributedDataParallel.register_comm_hook` takes, so that DDP averages gradients by an algorithm.
 
-        ddp_model.register_comm_hook(*compressed(ddp_model.parameters(), "cd_adam"))
+        ddp_model.register_comm_hook(*compressed(ddp_model.parameters(), "loco"))
 
     algorithm: a name of conf/algorithm, with `options` of its function, or what such a function made. The step stays
     that of the optimizer in the loop, and the algorithm's own update is not used: beside torch's Adam with

@@ -26,7 +26,7 @@ from .param_groups import Settings, check_group, check_step_size, chosen, read_s
 class CompressedOptimizer(torch.optim.Optimizer):
     """Steps a module's parameters with an algorithm of this package. Every process is one worker.
 
-        optimizer = CompressedOptimizer(model.parameters(), "cd_adam", lr=1e-3)
+        optimizer = CompressedOptimizer(model.parameters(), "loco", lr=1e-3)
         loss(model, my_batch).backward()
         optimizer.step()
         optimizer.zero_grad()
