@@ -99,6 +99,11 @@ class Shardable(Compressor):
     varies: bool = False
     """Whether the payloads of a shard differ in size from vector to vector."""
 
+    @property
+    def grain(self) -> int | None:
+        """`dense_shard` takes shards that begin at multiples of it as fast as the whole vector; None: none."""
+        return None
+
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.encode_shard(x, whole(x.shape[-1]), key)
 
@@ -113,6 +118,13 @@ class Shardable(Compressor):
     def decode_shard(self, payload: Any, shard: Shard) -> Tensor:
         """C(x) [..., size] on a shard."""
         return self.decode(payload, shard.size)
+
+    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
+        """C(x) [..., size] of x [..., size] on a shard. A faster path than over the payload gives the same bits."""
+        return self.decode_shard(self.encode_shard(x, shard, key), shard)
+
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
+        return self.dense_shard(x, whole(x.shape[-1]), key)
 
     def places(self, d: int) -> Sequence[int]:
         """Between which coordinates a vector of d may be cut into shards."""
@@ -139,6 +151,7 @@ class Identity(Floats):
     """C(x) = x: d floats, 32d bits."""
 
     unbiased = True
+    grain = 1
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Vector:
         return Vector(x)

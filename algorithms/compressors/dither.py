@@ -35,6 +35,7 @@ class Qsgd(ScaledCodes):
 
     contractive = False
     unbiased = True
+    grain = None  # a draw is of the whole vector
 
     def __post_init__(self) -> None:
         if self.levels not in range(1, 2**15):
@@ -72,6 +73,7 @@ class Dither(GroupCodes):
     """Levels above zero at most."""
 
     unbiased = True
+    grain = None  # a draw is of the whole vector
 
     def __post_init__(self) -> None:
         super().__post_init__()

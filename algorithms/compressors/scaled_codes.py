@@ -1,7 +1,7 @@
 """An integer for every coordinate, and one scale or one for every group of neighbours."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import lcm
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from ..utils.seeding import MessageKey
 from .base import Shardable
 from .packing import pack_codes, packed_shard, table, unpack_codes
-from .shard import Shard, divisor, nan_unless_finite, whole
+from .shard import Shard, divisor, nan_unless_finite
 
 
 class Codes(NamedTuple):
@@ -27,6 +27,8 @@ class ScaledCodes(Shardable):
     `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero. Where
     the scale is not finite, C(x) is NaN.
     """
+
+    grain = 1
 
     width: int
     """Bits of one code: ⌈log₂(2·top + 1)⌉."""
@@ -48,8 +50,8 @@ class ScaledCodes(Shardable):
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 
-    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        levels, scale = self._quantize(x, whole(x.shape[-1]), key)
+    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
+        levels, scale = self._quantize(x, shard, key)
         return scale * self._shares(levels, x.dtype)
 
     def bits(self, d: int) -> int:
@@ -86,37 +88,45 @@ class GroupCodes(ScaledCodes):
 
     def decode(self, payload: Codes, d: int) -> Tensor:
         codes, scale = payload
-        return self._each(scale, d) * self._shares(
-            unpack_codes(codes, self.width, d).to(torch.int32) - self.top, scale.dtype
-        )
+        levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
+        return self._by_group(torch.mul, self._shares(levels, scale.dtype), scale)
 
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         begin, end = shard.begin // self.block, -(-shard.end // self.block)
         return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])
 
+    @property
+    def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
+        return self.block
+
     def places(self, d: int) -> Sequence[int]:
         step = lcm(self.block, 8)
         return range(step, d, step)
 
-    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        levels, scale = self._quantize(x, whole(x.shape[-1]), key)
-        return self._each(scale, x.shape[-1]) * self._shares(levels, x.dtype)
+    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
+        levels, scale = self._quantize(x, shard, key)
+        return self._by_group(torch.mul, self._shares(levels, x.dtype), scale)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32 * -(-d // self.block)
 
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
-        groups = pad(x, (0, -x.shape[-1] % self.block)).unflatten(-1, (-1, self.block))
-        scale = nan_unless_finite(self._of_groups(groups))
-        shares = x / self._each(divisor(scale), x.shape[-1])
+        scale = nan_unless_finite(self._of_groups(self._groups(x)))
+        shares = self._by_group(torch.div, x, divisor(scale))
         return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
 
     def _of_groups(self, groups: Tensor) -> Tensor:
         """The scales [..., G] of groups [..., G, block], filled up with zeros: ‖·‖∞ unless said otherwise."""
         return groups.abs().amax(-1)
 
-    def _each(self, scale: Tensor, d: int) -> Tensor:
-        return scale.repeat_interleave(self.block, -1)[..., :d]
+    def _groups(self, x: Tensor) -> Tensor:
+        """x [..., d] as [..., G, block], filled up with zeros."""
+        missing = -x.shape[-1] % self.block
+        return (pad(x, (0, missing)) if missing else x).unflatten(-1, (-1, self.block))
+
+    def _by_group(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
+        """An operation of every coordinate [..., d] and its group's scale."""
+        return operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)[..., : x.shape[-1]]
 
 
 def powers_of_two(levels: Tensor, top: int, dtype: torch.dtype) -> Tensor:

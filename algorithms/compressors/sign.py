@@ -11,7 +11,7 @@ from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from .base import Shardable
 from .packing import pack, pack_codes, packed_shard, signed, unpack_codes
-from .shard import Shard, euclidean, whole
+from .shard import Shard, euclidean
 
 
 class Signs(NamedTuple):
@@ -33,6 +33,8 @@ class ScaledSign(Shardable):
 
     norm: Literal["l1", "l2"] = "l1"  # l1 (CD-Adam) | l2 (1-bit Adam)
 
+    grain = 1
+
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
 
@@ -49,9 +51,9 @@ class ScaledSign(Shardable):
     def decode(self, payload: Signs, d: int) -> Tensor:
         return signed(payload.bits, d, payload.scale)
 
-    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
+    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
         # Many times faster on a CPU than a choice between s and −s; −0 + 0 is +0.
-        return torch.copysign(self._scale(x, whole(x.shape[-1])), x + 0)
+        return torch.copysign(self._scale(x, shard), x + 0)
 
     def pi(self, d: int) -> float:
         return 1 / d if self.norm == "l1" else super().pi(d)
@@ -79,6 +81,7 @@ class Unscaled(Shardable):
 
     contractive = False
     is_scaled = False
+    grain = 1
 
     width: int
     """Bits of one code."""

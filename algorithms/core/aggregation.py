@@ -29,6 +29,8 @@ def mean_of_stacked(vectors: Tensor) -> Tensor:
     On a CPU numpy adds row after row, at the speed of memory; torch's own mean has an order that depends on d. It
     begins with −0, to which any number can be added without changing it.
     """
+    if vectors.shape[-2] == 1:
+        return vectors.squeeze(-2)
     if vectors.device.type != "cpu" or vectors.shape[-1] == 1:  # numpy adds up a lone column pairwise
         return mean_of(vectors.unbind(-2))
     return torch.from_numpy(np.add.reduce(vectors.contiguous().numpy(), axis=-2, initial=-0.0)).div_(

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-import torch
 from torch import Tensor
 
 from ..compressors.base import Compressor, Identity, Payload
@@ -169,11 +168,12 @@ class Algorithm:
         return ()
 
     def start_server(self, x: Tensor) -> ServerState:
-        return ServerState(aggregate=torch.zeros_like(x), memory=self.downlink.start(x))
+        return ServerState(aggregate=self.uplink.start_signal(x), memory=self.downlink.start(x))
 
     def start_replica(self, x: Tensor) -> ReplicaState:
         previous = x if self.looks_back else None
-        return ReplicaState(x=x, signal=torch.zeros_like(x), moments=self.update.start(x), previous=previous)
+        signal, moments = self.downlink.start_signal(x), self.update.start(x)
+        return ReplicaState(x=x, signal=signal, moments=moments, previous=previous)
 
     def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
         """What a method that looks back takes for gradients [*T, W, d], told those at the previous model."""

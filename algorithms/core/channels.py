@@ -34,12 +34,19 @@ class Channel(ABC):
     is_mirrored = False
     """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
 
+    needs_last = True
+    """Whether a receiver looks at its last signal."""
+
     is_carried_by_the_mean = False
     """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
 
     def start(self, like: Tensor) -> Memory:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
         return torch.zeros_like(like)
+
+    def start_signal(self, like: Tensor) -> Tensor:
+        """The receiver's signal before the first round: zeros, without memory where nobody looks at them."""
+        return torch.zeros_like(like) if self.needs_last else like.new_zeros(1).expand(like.shape)
 
     @abstractmethod
     def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
@@ -97,6 +104,7 @@ class Direct(Channel):
     """Sends C(w); the receiver uses it as it is. Nothing is remembered."""
 
     is_coordinatewise = True
+    needs_last = False
 
     def start(self, like: Tensor) -> None:
         return None
@@ -118,6 +126,7 @@ class ErrorFeedback(Channel):
     decay: float = 1.0
 
     is_coordinatewise = True
+    needs_last = False
     is_carried_by_the_mean = True  # x − α·mean_i δ_i moves as if nothing had been lost
 
     def __post_init__(self) -> None:

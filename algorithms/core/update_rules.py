@@ -6,7 +6,7 @@ crosses the wire: u ← u + λx on the replica, or x ← x − αλx where `deco
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -51,6 +51,9 @@ class Update(ABC):
     weight_decay: float = 0.0  # λ of u ← u + λx, added on the replica
     decoupled: bool = False  # true: x ← x − αλx instead
 
+    is_coordinatewise: ClassVar[bool] = False
+    """Whether a coordinate of a message and of a step depends on no other. Every subclass says so for itself."""
+
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
         if self.weight_decay < 0:
@@ -86,8 +89,8 @@ class Update(ABC):
             u = u + self.weight_decay * x
         direction, moments = self.direction(u, moments, t)
         if self.weight_decay and self.decoupled:
-            x = x - lr * self.weight_decay * x
-        return x - lr * direction, moments
+            x = _minus(x, lr * self.weight_decay * x)
+        return _minus(x, lr * direction), moments
 
     def second_moment(self, moments: Moments) -> Tensor | None:
         """The vector under the root of the step, v̂ or v; None for updates that have none."""
@@ -103,6 +106,8 @@ class SGD(Update):
 
     momentum: float = 0.0  # μ of b ← μb + (1 − dampening)u
     dampening: float = 0.0  # of u, where it enters b
+
+    is_coordinatewise = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,16 +164,20 @@ class Adaptive(Update):
 
     def _direction(self, m: Tensor, w: Tensor, t: int) -> Tensor:
         if self.form == "paper":
-            return m / (w + self.nu).sqrt_()
+            root = (w + self.nu).sqrt_()
+            return torch.div(m, root, out=root)
+        root = w.sqrt()
         if self.form == "uncorrected":
-            return m / w.sqrt().add_(self.nu)
-        root = w.sqrt().div_((1 - self.beta2**t) ** 0.5).add_(self.nu)
-        return (m / root).div_(1 - self.beta1**t)
+            return torch.div(m, root.add_(self.nu), out=root)
+        root.div_((1 - self.beta2**t) ** 0.5).add_(self.nu)
+        return torch.div(m, root, out=root).div_(1 - self.beta1**t)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adam(Adaptive):
     """m ← β₁m + (1−β₁)u, v ← β₂v + (1−β₂)u², x ← x − α·m/√(v + ν) (Kingma and Ba 2014; forms above)."""
+
+    is_coordinatewise = True
 
     def start(self, x: Tensor) -> AdamMoments:
         return AdamMoments(m=torch.zeros_like(x), v=torch.zeros_like(x))
@@ -185,6 +194,8 @@ class Adam(Adaptive):
 class AMSGrad(Adaptive):
     """Adam with v̂ ← max(v̂, v) under the root (Reddi et al. 2019; Algorithm 1, lines 13 to 16)."""
 
+    is_coordinatewise = True
+
     def start(self, x: Tensor) -> AMSGradMoments:
         return AMSGradMoments(m=torch.zeros_like(x), v=torch.zeros_like(x), v_hat=torch.zeros_like(x))
 
@@ -195,3 +206,8 @@ class AMSGrad(Adaptive):
 
     def second_moment(self, moments: AMSGradMoments) -> Tensor:
         return moments.v_hat
+
+
+def _minus(x: Tensor, step: Tensor) -> Tensor:
+    """x − step, in the memory of the step."""
+    return torch.sub(x, step, out=step)

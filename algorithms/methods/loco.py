@@ -25,6 +25,7 @@ class AveragedError(Channel):
     reset: int | None = 1024
 
     is_coordinatewise = True
+    needs_last = False
     is_carried_by_the_mean = True  # of what is still to be sent
 
     def __post_init__(self) -> None:

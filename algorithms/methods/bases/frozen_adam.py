@@ -24,6 +24,8 @@ class FrozenAdam(Adam):
     mask: bool = True
     floor: float | None = None
 
+    is_coordinatewise = True
+
     def receives_gradient(self, t: int) -> bool:
         return t <= self.warmup or self.signal == "gradient"
 

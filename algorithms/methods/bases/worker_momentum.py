@@ -32,6 +32,8 @@ class WorkerMomentum(Algorithm):
 class DecaySent(SGD):
     """SGD where what crosses was formed from g_i + λx: weight decay is not added again to what is received."""
 
+    is_coordinatewise = True
+
     def receives_gradient(self, t: int) -> bool:
         return False
 

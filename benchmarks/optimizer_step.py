@@ -1,0 +1,154 @@
+"""`CompressedOptimizer.step` beside torch's AdamW with one process, and the DDP hook beside plain DDP over loopback.
+
+    python -m benchmarks.optimizer_step                     1 and 10 million parameters, all methods, and the hook
+    python -m benchmarks.optimizer_step 50 adamw cd_adam    50 million, these methods
+
+Every process has one thread. A method and `torch.optim.AdamW(foreach=True)` step the same parameters in turn, so that
+whatever else the machine does meets both; times are medians. Memory is a fresh process's: what it holds after a step
+beyond parameters and gradients, and the most that it has during one.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from algorithms import CompressedOptimizer, compressed
+from common.errors import exit_with_message
+from experiments.run_store.environment import environment
+
+SIDE, BATCH, STEPS, WARMUP = 512, 8, 9, 3
+METHODS: dict[str, dict[str, Any]] = {
+    "adamw": {"weight_decay": 0.01}, "cd_adam": {}, "loco": {"weight_decay": 0.01}, "ef21": {},
+    "onebit_adam": {"rounds": 10**6, "warmup": 1},
+}  # fmt: skip
+HOOKED = ("adamw", "cd_adam", "loco")
+
+
+def main() -> None:
+    """Print a row a method and size, and a row a hook."""
+    sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [1, 10]
+    methods = [word for word in sys.argv[1:] if not word.isdigit()] or list(METHODS)
+    here = environment()
+    print(f"{here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}\n")
+    print("| method | million | ms | AdamW, ms | ratio | bytes held | peak, bytes | AdamW's |\n" + "|---" * 8 + "|")
+    for million in sizes:
+        theirs = _apart(_memory, "", million)
+        for method in methods:
+            held, peak = _apart(_memory, method, million)
+            own, torchs = _apart(_times, method, million)
+            memory = f"{held:.1f} | {peak:.1f} | {theirs[0]:.1f}, {theirs[1]:.1f}"
+            print(f"| `{method}` | {million} | {own:.1f} | {torchs:.1f} | {own / torchs:.2f} | {memory} |")
+    if 10 in sizes:
+        print("\n| hook, 2 ranks, 10 million | ms | DDP, ms | ratio |\n|---|---|---|---|")
+        for method in filter(methods.__contains__, HOOKED):
+            own, plain = _ranks(method, 10)
+            print(f"| `{method}` | {own:.1f} | {plain:.1f} | {own / plain:.2f} |")
+
+
+def network(million: int) -> nn.Sequential:
+    """Square layers with biases, of about so many parameters."""
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(SIDE, SIDE) for _ in range(round(million * 1e6 / (SIDE * (SIDE + 1))))))
+
+
+def optimizer(net: nn.Module, method: str) -> torch.optim.Optimizer:
+    """The method's, or torch's AdamW for no name, with gradients of normal numbers at hand."""
+    for param in net.parameters():
+        param.grad = torch.randn_like(param) * 1e-3
+    if method:
+        return CompressedOptimizer(net.parameters(), method, lr=1e-4, **METHODS[method])
+    return torch.optim.AdamW(net.parameters(), lr=1e-4, foreach=True)
+
+
+def _times(method: str, million: int) -> tuple[float, ...]:
+    net = network(million)
+    return _in_turn([optimizer(net, name).step for name in (method, "")])
+
+
+def _memory(method: str, million: int) -> tuple[float, float]:
+    """Bytes a parameter that a process holds after a step, and has at most during one."""
+    optimizer(nn.Linear(8, 8), method).step()  # loads what a first step loads
+    net = network(million)
+    optimizer(net, "")  # for gradients, which are resident then
+    d, before = sum(param.numel() for param in net.parameters()), _resident("VmRSS")
+    own = optimizer(net, method)
+    own.step()
+    own.step()
+    held = _resident("VmRSS") - before
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins anew
+    own.step()
+    return held / d, (_resident("VmHWM") - before) / d
+
+
+def _resident(name: str) -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def _in_turn(calls: list[Callable[[], object]]) -> tuple[float, ...]:
+    """The median time of each, in ms."""
+    times = [[_time(call) for call in calls] for _ in range(WARMUP + STEPS)][WARMUP:]
+    return tuple(map(median, zip(*times, strict=True)))
+
+
+def _time(call: Callable[[], object]) -> float:
+    begin = perf_counter()
+    call()
+    return 1e3 * (perf_counter() - begin)
+
+
+def _apart(function: Callable[..., Any], *given: Any) -> Any:
+    """What a function returns in a fresh process with one thread."""
+    with mp.get_context("spawn").Pool(1, torch.set_num_threads, (1,)) as pool:
+        return pool.apply(function, given)
+
+
+def _ranks(method: str, million: int) -> tuple[float, float]:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    with mp.get_context("spawn").Pool(2, torch.set_num_threads, (1,)) as pool:
+        return pool.starmap(_of_rank, [(rank, port, method, million) for rank in range(2)], chunksize=1)[0]
+
+
+def _of_rank(rank: int, port: int, method: str, million: int) -> tuple[float, ...]:
+    """A training step with a hook and one without, in turn."""
+    dist.init_process_group("gloo", init_method=f"tcp://localhost:{port}", rank=rank, world_size=2)
+    batch, steps = torch.randn(BATCH, SIDE), []
+    for hooked in (True, False):
+        net = DistributedDataParallel(network(million))
+        if hooked:
+            net.register_comm_hook(*compressed(net.parameters(), method))
+        own = torch.optim.AdamW(net.parameters(), lr=1e-4, foreach=True)
+
+        def step(net: nn.Module = net, own: torch.optim.Optimizer = own) -> None:
+            own.zero_grad()
+            net(batch).square().mean().backward()
+            own.step()
+
+        steps.append(step)
+        del net
+    times = _in_turn(steps)
+    steps.clear()  # before their process group
+    dist.destroy_process_group()
+    return times
+
+
+if __name__ == "__main__":
+    with exit_with_message():
+        sys.stdout.reconfigure(line_buffering=True)
+        torch.set_num_threads(1)
+        main()

@@ -1,0 +1,65 @@
+"""Rounds in place, tile by tile, against the same rounds on whole vectors."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from optimizer_support import ALGORITHMS
+
+from algorithms.compressors import Blocks
+from algorithms.core import tiles
+from algorithms.core.algorithm import Algorithm
+from algorithms.registry import load_method
+
+D, ROUNDS, SEED = 3 * 2**12 + 77, 5, 3
+NAMED = ("adamw", "loco", "ef21", "onebit_adam", "econtrol", "diana", "signum", "ef21_sgdm", "ef21_p")
+OPTIONS = {"onebit_adam": {"rounds": ROUNDS, "warmup": 2}}
+
+
+class Stored:
+    """A vector in two tensors."""
+
+    def __init__(self, vector: torch.Tensor) -> None:
+        self.vector, self.d, self.device = vector.clone(), len(vector), vector.device
+
+    def read(self, begin: int, end: int) -> torch.Tensor:
+        return self.vector[begin:end]
+
+    def write(self, begin: int, values: torch.Tensor) -> None:
+        self.vector[begin : begin + len(values)] = values
+
+
+def algorithm_of(name: str) -> Algorithm:
+    if name in NAMED:
+        return load_method(name, **OPTIONS.get(name, {}))
+    return ALGORITHMS[name]
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, *NAMED])
+def test_tiles_make_the_numbers_of_whole_vectors(name, monkeypatch):
+    monkeypatch.setattr(tiles, "TILE", 2**12)
+    algorithm = algorithm_of(name)
+    if isinstance(algorithm.uplink.compressor, Blocks):
+        sizes = (D - 5000, 5000)
+        algorithm = replace(
+            algorithm,
+            uplink=replace(algorithm.uplink, compressor=replace(algorithm.uplink.compressor, sizes=sizes)),
+            downlink=replace(algorithm.downlink, compressor=replace(algorithm.downlink.compressor, sizes=sizes)),
+        )
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(D, generator=generator)
+
+    def start():
+        return algorithm.start_workers(x, torch.tensor([0])), algorithm.start_server(x), algorithm.start_replica(x)
+
+    worker, server, replica = start()
+    stored, states = Stored(x), tiles.States(*start())
+    states = states._replace(replica=replace(states.replica, x=x.new_empty(0)))
+    in_place = tiles.InPlace(algorithm, states, D)
+    for t in range(1, ROUNDS + 1):
+        gradient = torch.randn(D, generator=generator)
+        up, worker = algorithm.worker(gradient.unsqueeze(0), worker, replica, 0.01, t, SEED)
+        down, server = algorithm.server(up, server, t, SEED)
+        replica = algorithm.replica(down, replica, 0.01, t)
+        in_place.round(algorithm, Stored(gradient), stored, 0.01, t, SEED)
+        assert torch.equal(stored.vector, replica.x), t
