@@ -126,7 +126,7 @@ class GroupCodes(ScaledCodes):
 
     def _by_group(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
         """An operation of every coordinate [..., d] and its group's scale."""
-        return operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)[..., : x.shape[-1]]
+        return operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)[..., : x.shape[-1]].contiguous()
 
 
 def powers_of_two(levels: Tensor, top: int, dtype: torch.dtype) -> Tensor:

@@ -63,7 +63,7 @@ class SideBySide:
     ) -> tuple[Payload, States]:
         """What the workers of all parts send for gradients [W, d], with a step size a part."""
         given = self._each(gradient.split(self.sizes, -1), states, replicas, lrs)
-        sent = [part.worker(*own, t, _seed(seed, number)) for number, (part, *own) in enumerate(given)]
+        sent = [part.worker(*own, t, seed_of_part(seed, number)) for number, (part, *own) in enumerate(given)]
         payloads, states = zip(*sent, strict=True)
         return payloads, states
 
@@ -71,7 +71,10 @@ class SideBySide:
         of_parts = payloads if isinstance(payloads, tuple) else map(list, zip(*payloads, strict=True))
         aggregates = [part.aggregate(*given, t) for part, *given in self._each(of_parts, states)]
         norm, given = self._norm(aggregates), self._each(aggregates, states)
-        sent = [part.server_message(*own, t, _seed(seed, number), norm) for number, (part, *own) in enumerate(given)]
+        sent = [
+            part.server_message(*own, t, seed_of_part(seed, number), norm)
+            for number, (part, *own) in enumerate(given)
+        ]
         answers, states = zip(*sent, strict=True)
         return answers, states
 
@@ -110,5 +113,5 @@ class SideBySide:
         return zip(self.parts, *given, strict=True)
 
 
-def _seed(seed: int, part: int) -> int:
+def seed_of_part(seed: int, part: int) -> int:
     return keyed_seed(seed, "part", part) if part else seed

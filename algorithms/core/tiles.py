@@ -28,9 +28,6 @@ TILE = 2**17
 class Stored(Protocol):
     """A vector [d], wherever it is stored."""
 
-    d: int
-    device: torch.device
-
     def read(self, begin: int, end: int) -> Tensor: ...
 
     def write(self, begin: int, values: Tensor) -> None: ...
@@ -58,13 +55,13 @@ class InPlace:
     """The states of one worker and its server, for vectors [d], with rounds that write into them.
 
     Vectors share memory where `is_mirrored` makes them the same vector, and nowhere else. What nobody looks at again
-    is not written.
+    is not written. offset: where the vectors begin in what is read and written.
     """
 
-    def __init__(self, algorithm: Algorithm, states: States, d: int) -> None:
+    def __init__(self, algorithm: Algorithm, states: States, d: int, offset: int = 0) -> None:
         self._hears = type(algorithm).aggregate is Algorithm.aggregate and algorithm.uplink.is_mirrored
         self._receives = type(algorithm).received is Algorithm.received and algorithm.downlink.is_mirrored
-        self.d = d
+        self.d, self._offset = d, offset
         self.states = self._apart(states)
         vectors, rebuilt = _vectors(self.states, d), _rebuilt(self.states, d)
         mirrors = {"server.aggregate": self._hears, "replica.signal": self._receives}
@@ -104,8 +101,9 @@ class InPlace:
         self, local: Algorithm, gradient: Stored, x: Stored, lr: Lr, t: int, seed: int, tile: Tile, old: States
     ) -> None:
         worker, server, replica = old
-        replica = replace(replica, x=x.read(tile.begin, tile.end))
-        up, worker = local.worker(gradient.read(tile.begin, tile.end).unsqueeze(0), worker, replica, lr, t, seed)
+        here = self._offset + tile.begin, self._offset + tile.end
+        replica = replace(replica, x=x.read(*here))
+        up, worker = local.worker(gradient.read(*here).unsqueeze(0), worker, replica, lr, t, seed)
         aggregate = worker.memory.squeeze(-2) if self._hears else local.aggregate(up, server, t)
         norm = None if local.clip is None else tile.norm(aggregate)
         down, server = local.server_message(aggregate, server, t, seed, norm)
@@ -114,7 +112,7 @@ class InPlace:
         replica = local.apply_signal(signal, replica, lr, t, norm)
         new = [get(States(worker, server, replica)) for get in self._kept]
         new = [one.clone() if one._is_view() else one for one in new]  # a view may be of what is written first
-        x.write(tile.begin, replica.x)
+        x.write(here[0], replica.x)
         for get, one in zip(self._kept, new, strict=True):
             get(old).copy_(one)
 

@@ -164,13 +164,11 @@ class Adaptive(Update):
 
     def _direction(self, m: Tensor, w: Tensor, t: int) -> Tensor:
         if self.form == "paper":
-            root = (w + self.nu).sqrt_()
-            return torch.div(m, root, out=root)
-        root = w.sqrt()
+            return m / (w + self.nu).sqrt_()
         if self.form == "uncorrected":
-            return torch.div(m, root.add_(self.nu), out=root)
-        root.div_((1 - self.beta2**t) ** 0.5).add_(self.nu)
-        return torch.div(m, root, out=root).div_(1 - self.beta1**t)
+            return m / w.sqrt().add_(self.nu)
+        root = w.sqrt().div_((1 - self.beta2**t) ** 0.5).add_(self.nu)
+        return (m / root).div_(1 - self.beta1**t)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Parameter tensors as one flat vector, in the dtype in which the algorithms compute."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import torch
@@ -48,7 +49,7 @@ class Flat:
     def read(self, master: Tensor | None = None) -> Tensor:
         """A new vector [d] of the parameters; of `master` where it rounds to what the parameter still is."""
         x = self._vector(self.params)
-        if master is None or self._stored == {self.dtype}:
+        if master is None or not self.is_master:
             return x
         pieces = zip(master.split(self.sizes), self.params, strict=True)
         return torch.where(self._vector([piece.to(param.dtype) for piece, param in pieces]) == x, master, x)
@@ -69,14 +70,74 @@ class Flat:
 
     def gradient(self) -> Tensor:
         """A new vector [d] of the gradients; where there is none, of zeros. Raises ValueError for a sparse one."""
-        gradients = [param.grad if _has_gradient(param) else torch.zeros_like(param) for param in self.params]
-        if any(gradient.layout is not torch.strided for gradient in gradients):
+        found = zip(self.gradients(), self.params, strict=True)
+        return self._vector([torch.zeros_like(param) if grad is None else grad for grad, param in found])
+
+    def gradients(self) -> list[Tensor | None]:
+        """Every parameter's gradient; None where there is none. Raises ValueError for a sparse one."""
+        gradients = [param.grad if _has_gradient(param) else None for param in self.params]
+        if any(gradient is not None and gradient.layout is not torch.strided for gradient in gradients):
             raise ValueError("a gradient is sparse: all are sent as one vector (torch.nn.Embedding: sparse=False)")
-        return self._vector(gradients)
+        return gradients
+
+    @property
+    def is_master(self) -> bool:
+        """Whether the vector is a master copy, of more bits than the parameters."""
+        return self._stored != {self.dtype}
 
     @torch.no_grad()
     def _vector(self, tensors: list[Tensor]) -> Tensor:
         return torch.cat([tensor.reshape(-1).to(self.dtype) for tensor in tensors])
+
+
+class Pieces:
+    """Tensors side by side as a vector [d] that is read and written a part at a time.
+
+    sizes: of all tensors, of which None counts as zeros. like: a tensor of the dtype and device of what is read.
+    divisor: of what is read. stay: which tensors are not written. Those that are not contiguous are written by
+    `finish`.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor | None],
+        sizes: Sequence[int],
+        like: Tensor,
+        divisor: Tensor | None = None,
+        stay: Sequence[bool] | None = None,
+    ) -> None:
+        self._tensors, self._like, self._divisor = tensors, like, divisor
+        self._rows = [None if tensor is None else tensor.detach().reshape(-1) for tensor in tensors]
+        self._stay = stay or [False] * len(tensors)
+        self._ends = list(accumulate(sizes))
+
+    def read(self, begin: int, end: int) -> Tensor:
+        found = [
+            self._like.new_zeros(stop - start) if row is None else row[start:stop].to(self._like.dtype)
+            for row, start, stop, _ in self._within(begin, end)
+        ]
+        values = found[0] if len(found) == 1 else torch.cat(found)
+        return values if self._divisor is None else values / self._divisor
+
+    def write(self, begin: int, values: Tensor) -> None:
+        done = 0
+        for row, start, stop, stays in self._within(begin, begin + len(values)):
+            if row is not None and not stays:
+                row[start:stop].copy_(values[done : done + stop - start])
+            done += stop - start
+
+    def finish(self) -> None:
+        for tensor, row in zip(self._tensors, self._rows, strict=True):
+            if tensor is not None and row is not None and not tensor.is_contiguous():
+                tensor.detach().copy_(row.view(tensor.shape))
+
+    def _within(self, begin: int, end: int) -> Iterator[tuple[Tensor | None, int, int, bool]]:
+        """The tensors that have a part between these coordinates, with its beginning and end in them."""
+        for number in range(bisect_right(self._ends, begin), len(self._ends)):
+            first = self._ends[number - 1] if number else 0
+            if first >= end:
+                return
+            yield self._rows[number], max(begin - first, 0), min(end, self._ends[number]) - first, self._stay[number]
 
 
 def _working(dtype: torch.dtype) -> torch.dtype:

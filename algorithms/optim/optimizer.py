@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import asdict, replace
+from itertools import accumulate
 from typing import Any, NoReturn
 
 import torch
@@ -16,9 +17,11 @@ from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, dig
 from ..comm.gather_broadcast import contact, place_in
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
-from ..core.grouped import SideBySide, States
+from ..core.grouped import SideBySide, seed_of_part
+from ..core.grouped import States as PartStates
+from ..core.tiles import InPlace, States, takes_tiles
 from ..utils.seeding import keyed_seed
-from .flat_params import Flat
+from .flat_params import Flat, Pieces
 from .optimizer_state import check_state, of_parts, round_state, state_digest, to_device, to_parts
 from .param_groups import Settings, check_group, check_step_size, chosen, read_settings, with_settings
 
@@ -125,6 +128,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
         self._servers = initial.start_server(x) if self.rank == 0 else None
+        self._in_place = self._to_place()
         self._needs_all = any(part.server_holds_model for part in initial.parts)
         count = len(flat.params)
         self._wire = (
@@ -166,6 +170,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if self._in_place:
+            if not self._round_in_place(self._in_place):
+                self._leave_out(self._flat.with_gradient())
+            return loss
         t, wrong, count = self.t + 1, None, len(self._flat.params)
         settings, current, gradient, x = self._settings, self._current, self._flat.zeros(), self._master()
         # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
@@ -205,12 +213,50 @@ class CompressedOptimizer(torch.optim.Optimizer):
         still = [place for i, place in enumerate(self._flat.places()) if not with_gradient >> i & 1]
         if still:
             self._replicas = _kept(self._replicas, replicas, still)
-        self._workers, self._servers, self.t = workers, servers, t
-        self._settings, self._current = settings, current
+        self._workers, self._servers = workers, servers
         self._flat.write(self._master())
+        self._count(t, settings, current)
+        return loss
+
+    def _count(self, t: int, settings: Settings, current: SideBySide) -> None:
+        self.t, self._settings, self._current = t, settings, current
         for number, part, size in zip(self._active, current.parts, current.sizes, strict=True):
             self.meter.count_group(number, part, size, t, self._flat.dtype)
-        return loss
+
+    def _to_place(self) -> list[InPlace]:
+        """Every part's states with rounds in place; nothing where a round needs other ranks or whole vectors.
+
+        The parameters are then the only copy of x.
+        """
+        parts, sizes = self._initial.parts, self._initial.sizes
+        alone = not self._is_distributed and not self._flat.is_master and (len(parts) == 1 or parts[0].clip is None)
+        if not (alone and all(takes_tiles(part, self._flat.device) for part in parts)):
+            return []
+        assert self._servers is not None
+        replicas = [replace(replica, x=replica.x.new_empty(0)) for replica in self._replicas]
+        states = map(States, self._workers, self._servers, replicas)
+        in_place = list(map(InPlace, parts, states, sizes, accumulate(sizes, initial=0)))
+        self._workers, self._servers, self._replicas = zip(*(one.states for one in in_place), strict=True)
+        return in_place
+
+    def _round_in_place(self, in_place: list[InPlace]) -> bool:
+        """A round of the only worker; False where there was none."""
+        flat, t, settings = self._flat, self.t + 1, self._read(self._active)
+        flat.check()
+        self._check_frozen()
+        current = self._current if settings == self._settings else with_settings(self._initial, settings)
+        gradients, scale = flat.gradients(), getattr(self, "grad_scale", None)
+        present = [gradient.reshape(-1) for gradient in gradients if gradient is not None]
+        usable = all(map(is_finite, present)) and not getattr(self, "found_inf", False)
+        if not usable or not may_step(flat.with_gradient(), len(gradients), self._needs_all):
+            return False
+        like, stay = torch.empty(0, dtype=flat.dtype, device=flat.device), [one is None for one in gradients]
+        gradient, x = Pieces(gradients, flat.sizes, like, scale), Pieces(flat.params, flat.sizes, like, stay=stay)
+        for number, (part, own, row) in enumerate(zip(current.parts, in_place, settings, strict=True)):
+            own.round(part, gradient, x, row["lr"], t, seed_of_part(self.seed, number))
+        x.finish()
+        self._count(t, settings, current)
+        return True
 
     def _leave_out(self, with_gradient: int) -> None:
         """Count a round that changed nothing, or say why it did not."""
@@ -262,7 +308,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     def _show_state(self) -> None:
         """Put this rank's state where torch's `state_dict` finds it, with a parameter that its tools do not drop."""
-        state = self._state()
+        state = deepcopy(self._state()) if self._in_place else self._state()
         shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
         self.state[shown] = {**state, "digest": state_digest(state)}
 
@@ -282,7 +328,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
         check_state(found, self._state(), self._identity(self._initial, self._flat), type(self).__name__)
         groups = self._loaded_groups(groups)
-        here = to_device(found, self._flat.device)
+        here = to_device(deepcopy(found) if self._in_place else found, self._flat.device)
         self._workers = to_parts(here["worker"], self._workers)
         self._replicas = to_parts(here["replica"], self._replicas)
         self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
@@ -291,6 +337,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.meter = GroupedBitCounter(**{**here["meter"], "groups": counters})
         self.param_groups = groups
         self._flat.write(self._master())
+        self._in_place = self._to_place()
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
@@ -311,13 +358,17 @@ class CompressedOptimizer(torch.optim.Optimizer):
         ]
 
     def _state(self) -> dict:
+        replicas = self._replicas
+        if self._in_place:
+            parts = self._flat.read().split(self._initial.sizes)
+            replicas = tuple(replace(replica, x=part) for replica, part in zip(replicas, parts, strict=True))
         return {
             "of": self._identity(self._initial, self._flat),
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
             "worker": of_parts(self._workers),
-            "replica": of_parts(self._replicas),
+            "replica": of_parts(replicas),
             "server": None if self._servers is None else of_parts(self._servers),
         }
 
@@ -346,7 +397,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return gradient if scale is None else gradient / scale.to(gradient.device)
 
 
-def _kept(replicas: States, before: States, places: list[slice]) -> States:
+def _kept(replicas: PartStates, before: PartStates, places: list[slice]) -> PartStates:
     """Replicas whose x is as before in some places of the whole vector."""
     x, old = (torch.cat([replica.x for replica in some]) for some in (replicas, before))
     for place in places:
