@@ -3,7 +3,14 @@
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
+from cluster_support import LR, loss, network, results_of, vector
 from recipe_support import check_recipe
+from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from algorithms import CompressedOptimizer
 
 
 @pytest.mark.slow
@@ -13,3 +20,29 @@ def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
     name: str, length: int, size: int, tmp_path: Path
 ) -> None:
     check_recipe(name, length, size, tmp_path)
+
+
+def trained_with_and_without_ddp() -> list[torch.Tensor]:
+    """x after some steps of a method that the hook does not take; DDP, where there is one, sends nothing."""
+    found = []
+    for wrapped in (False, True):
+        model = net = network()
+        if wrapped:
+            model = DistributedDataParallel(net)
+            model.register_comm_hook(None, noop_hook)
+        optimizer = CompressedOptimizer(net.parameters(), "signum", lr=LR)
+        for step in range(1, 6):
+            optimizer.zero_grad()
+            loss(model, dist.get_rank(), step).backward()
+            optimizer.step()
+        found.append(vector(net))
+        del model
+    return found
+
+
+@pytest.mark.slow
+def test_an_optimizer_may_stand_behind_ddp_that_sends_nothing(tmp_path: Path) -> None:
+    [ranks] = results_of(tmp_path, (2, trained_with_and_without_ddp))
+    plain, wrapped = ranks[0]
+    assert torch.equal(plain, wrapped)
+    assert torch.equal(wrapped, ranks[1][1])
