@@ -4,6 +4,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 import torch.distributed as dist
@@ -122,3 +123,26 @@ def test_a_row_of_local_steps_is_what_is_counted(name: str) -> None:
     long, algorithm = 100 * D, load_method(name, **({"workers": 2} if "workers" in parameters(name) else {}))
     sent = sum(channel.bits(long, 1) for channel in (algorithm.uplink, algorithm.downlink)) / long
     assert bits == pytest.approx(sent, abs=0.06)
+
+
+def test_what_methods_reach_is_what_the_committed_runs_reached() -> None:
+    """The table of needs, against benchmarks/results/first_scripts.csv: means over seeds."""
+    runs = pd.read_csv(ROOT / "benchmarks" / "results" / "first_scripts.csv")
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if "|" in line]
+    rows = [cells[1:] for cells in table if len(cells) == 7][2:]
+    assert len(rows) > 9
+    for said, lr, times, *reached in rows:
+        method = "torch" if "torch" in said else re.findall(r"(\w+)[`\"]", said)[0]
+        method += ", a scale a tensor" * ("scale" in said)
+        lrs = [float(number) for number in lr.split(", ")]
+        for script, steps, shown in zip(("mnist", "mnist", "nanogpt"), (30, 90, 300), reached, strict=True):
+            found = runs[(runs["script"] == script) & (runs["method"] == method) & (runs["steps"] == steps)]
+            found = found[found["lr"] == lrs[-1 if script == "nanogpt" else 0]]
+            if shown == "diverged":
+                assert found["loss"].isna().all()
+            elif shown != "–":
+                expected = f"{found['loss'].mean():.2f}" if script == "nanogpt" else f"{found['accuracy'].mean():.0%}"
+                assert shown.replace(" ", "") == expected, (said, steps)
+                dense = runs[(runs["script"] == script) & (runs["method"] == "torch") & (runs["steps"] == steps)]
+                saved = dense["bits"].iloc[0] / found["bits"].iloc[0]
+                assert saved == pytest.approx(float(times.replace(",", "")), rel=0.06)

@@ -1,0 +1,245 @@
+"""Two scripts that people begin with, trained by each method: what a first try of `CompressedOptimizer` gives.
+
+    torchrun --standalone --nproc-per-node=2 -m benchmarks.first_scripts data_dir=FOLDER
+
+Writes results/first_scripts.csv here, and results/first_scripts.md from it. A repeated command leaves out the runs
+that the table has. FOLDER has tiny Shakespeare, or it is fetched into it.
+
+mnist      the network of pytorch/examples' mnist script, without its schedule; scikit-learn's digits at 28 × 28, of
+           which every fifth is for the test; 64 images a step, half of them on each rank
+nanogpt    the small setting of karpathy/nanoGPT's readme, shortened from 2,000 steps to 300, of which 50 warm up; a
+           cosine to a tenth, every rank's gradient clipped to norm 1, no decay; 12 windows of 64 characters a step
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from math import cos, pi
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, interpolate
+from torch.nn.utils import clip_grad_norm_
+
+from algorithms import CompressedOptimizer, LocalSteps
+from algorithms.compressors import Blocks, ScaledSign
+from algorithms.core.update_rules import AMSGrad
+from algorithms.methods.cd_adam import cd_adam
+from data.shakespeare import load
+from experiments.models.initial import initialise
+from experiments.models.transformer import transformer
+from experiments.run_store.environment import environment
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run: of a script, a method with its step size, a seed, and the steps after which it is evaluated."""
+
+    script: str
+    method: str
+    lr: float
+    seed: int
+    ends: tuple[int, ...]
+
+
+MNIST = {
+    "torch": [1e-3],
+    "loco": [1e-3],
+    "naive": [1e-3],
+    "error_feedback": [1e-3],
+    "cd_adam": [1e-3, 1e-4],
+    "cd_adam, a scale a tensor": [1e-3],
+    "ef21": [1e-3, 1e-1],
+    "signum": [1e-4],
+    "distributed_lion": [1e-4],
+    "onebit_adam": [1e-3],
+    "sparseloco": [1e-3],
+    "diloco": [1e-3],
+}
+NANOGPT = {
+    "torch": [1e-3],
+    "loco": [1e-3],
+    "onebit_adam": [1e-3],
+    "cd_adam": [1e-3],
+    "naive": [1e-3],
+    "distributed_lion": [1e-3],
+    "cd_adam, a scale a tensor": [1e-3],
+    "sparseloco": [1e-3],
+    "diloco": [1e-3],
+}
+PERIODS = {"sparseloco": 15, "diloco": 10}
+
+
+def cases() -> list[Case]:
+    """All runs. What has a warm-up is trained for each number of steps anew."""
+    found = [Case("nanogpt", method, lr, 0, (300,)) for method, lrs in NANOGPT.items() for lr in lrs]
+    for seed in range(3):
+        for method, lrs in MNIST.items():
+            lengths = [(30,), (90,)] if method == "onebit_adam" else [(30, 90)]
+            found += [Case("mnist", method, lr, seed, ends) for lr in lrs for ends in lengths]
+    return found
+
+
+class AveragedAdam(torch.optim.Adam):
+    """torch's own, on the mean gradient of all ranks, as DistributedDataParallel gives it."""
+
+    def step(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        for param in self.param_groups[0]["params"]:
+            dist.all_reduce(param.grad)
+            param.grad /= dist.get_world_size()
+        super().step()
+
+
+Steps = AveragedAdam | CompressedOptimizer | LocalSteps
+
+
+def optimizer_of(case: Case, model: nn.Module, betas: tuple[float, float]) -> Steps:
+    """What steps the model."""
+    params = list(model.parameters())
+    if case.method == "torch":
+        return AveragedAdam(params, lr=case.lr, betas=betas)  # AdamW too: there is no decay
+    if case.method in PERIODS:
+        inner = torch.optim.Adam(params, lr=case.lr, betas=betas)
+        return LocalSteps(inner, case.method, period=PERIODS[case.method])
+    if case.method == "cd_adam, a scale a tensor":
+        compressor = Blocks(ScaledSign(), tuple(param.numel() for param in params))
+        return CompressedOptimizer(params, cd_adam(compressor, AMSGrad()), lr=case.lr)
+    options: dict[str, Any] = {
+        "loco": {"betas": betas},
+        "onebit_adam": {"rounds": case.ends[-1], "betas": betas},
+        "distributed_lion": {"workers": dist.get_world_size()},
+    }.get(case.method, {})
+    return CompressedOptimizer(params, case.method, lr=case.lr, **options)
+
+
+def digits() -> tuple[Tensor, Tensor]:
+    """Images [1797, 1, 28, 28], scaled as the script scales MNIST's, and their labels."""
+    found = load_digits()
+    images = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16
+    return (interpolate(images, size=28, mode="bilinear") - 0.1307) / 0.3081, torch.tensor(found.target)
+
+
+def mnist(case: Case) -> Iterator[dict[str, float]]:
+    """Test loss and accuracy."""
+    images, labels = digits()
+    is_test = torch.arange(len(images)) % 5 == 0
+    rank, size = dist.get_rank(), dist.get_world_size()
+    mine, mine_labels = images[~is_test][rank::size], labels[~is_test][rank::size]
+    torch.manual_seed(case.seed)
+    model = nn.Sequential(
+        *(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25)),
+        *(nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10)),
+    )
+    optimizer = optimizer_of(case, model, betas=(0.9, 0.999))
+    torch.manual_seed(1000 * case.seed + rank)
+    for step in range(1, case.ends[-1] + 1):
+        batch = torch.randperm(len(mine))[: 64 // size]
+        model.train().zero_grad()
+        cross_entropy(model(mine[batch]), mine_labels[batch]).backward()
+        optimizer.step()
+        if step in case.ends:
+            with torch.no_grad():
+                scores, target = model.eval()(images[is_test]), labels[is_test]
+            accuracy = (scores.argmax(1) == target).double().mean().item()
+            yield {"loss": cross_entropy(scores, target).item(), "accuracy": accuracy, "bits": bits(optimizer, step)}
+
+
+def nanogpt(case: Case, data_dir: str) -> Iterator[dict[str, float]]:
+    """Held-out loss, in nats a character, over 200 windows at even distances."""
+    text, rank, size = load(data_dir), dist.get_rank(), dist.get_world_size()
+    train, held_out = (torch.from_numpy(codes).long() for codes in (text.train, text.held_out))
+    model, [steps] = transformer(), case.ends
+    initialise(model, case.seed)
+    optimizer = optimizer_of(case, model, betas=(0.9, 0.99))
+    torch.manual_seed(1000 * case.seed + rank)
+    for step in range(steps):
+        decay = 0.1 + 0.9 * (1 + cos(pi * max(0, step - 50) / (steps - 50))) / 2
+        optimizer.param_groups[0]["lr"] = case.lr * min(1, (step + 1) / 50) * decay
+        model.zero_grad()
+        loss_of(model, train, torch.randint(len(train) - 64, (12 // size,))).backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    with torch.no_grad():
+        starts = torch.linspace(0, len(held_out) - 65, 200).long()
+        yield {"loss": loss_of(model, held_out, starts).item(), "bits": bits(optimizer, steps)}
+
+
+def loss_of(model: nn.Module, codes: Tensor, starts: Tensor) -> Tensor:
+    windows = codes[starts[:, None] + torch.arange(65)]
+    return cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
+
+
+def bits(optimizer: Steps, steps: int) -> int:
+    """Sent and received by one rank; of a dense round as the table of methods counts it."""
+    if isinstance(optimizer, AveragedAdam):
+        return 64 * steps * sum(param.numel() for param in optimizer.param_groups[0]["params"])
+    return optimizer.meter.bits
+
+
+def report(rows: pd.DataFrame) -> str:
+    """Markdown: what it was measured on, and a table a script; means over seeds, with the least and the greatest."""
+    here = f"{date.today()}, {environment()['processor']}, torch {torch.__version__}"
+    lines = [f"# First scripts\n\n{here}; 2 gloo ranks, by `benchmarks.first_scripts`, which says what they train.\n"]
+    for script, found in rows.copy().groupby("script"):
+        dense = found[found["method"] == "torch"].groupby("steps")["bits"].first()
+        found["times"] = found["steps"].map(dense) / found["bits"]
+        table = found.groupby(["method", "lr", "steps"], sort=False)
+        told = pd.DataFrame({
+            **{name: table[name].agg(spread) for name in ("loss", "accuracy") if found[name].notna().any()},
+            "times fewer bits": table["times"].mean().map("{:.3g}".format),
+        }).reset_index()  # fmt: skip
+        seeds = ", ".join(map(str, sorted(set(found["seed"]))))
+        lines += [
+            f"## {script}\n\nSeeds {seeds}. Means, with the least and the greatest.\n",
+            markdown(told.astype(str)),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def spread(values: pd.Series) -> str:
+    if values.isna().any():
+        return "not finite"
+    if len(values) == 1:
+        return f"{values.mean():.3f}"
+    return f"{values.mean():.3f} ({values.min():.3f} to {values.max():.3f})"
+
+
+def markdown(table: pd.DataFrame) -> str:
+    rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main(arguments: list[str]) -> None:
+    """The command line above."""
+    data_dir = dict(argument.split("=") for argument in arguments).get("data_dir", "data/downloads")
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    file = RESULTS / "first_scripts.csv"
+    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    done = {tuple(row[name] for name in ("script", "method", "lr", "seed", "steps")) for row in rows}
+    for case in cases():
+        about = {"script": case.script, "method": case.method, "lr": case.lr, "seed": case.seed}
+        if (*about.values(), case.ends[-1]) not in done:
+            measured = mnist(case) if case.script == "mnist" else nanogpt(case, data_dir)
+            rows += [{**about, "steps": steps, **found} for steps, found in zip(case.ends, measured, strict=True)]
+            if dist.get_rank() == 0:
+                pd.DataFrame(rows).to_csv(file, index=False, float_format="%.6g")
+                print(rows[-1], flush=True)
+    if dist.get_rank() == 0:
+        (RESULTS / "first_scripts.md").write_text(report(pd.DataFrame(rows)))
+    dist.destroy_process_group()
+    gc.collect()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
