@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
-from ..comm.gather_broadcast import contact
+from ..comm.gather_broadcast import contact, place_in
 from ..compressors.base import Payload
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -19,6 +19,7 @@ from ..core.update_rules import SGD
 from ..methods.bases.local_steps import LocalSteps as Method
 from ..registry import load_method, parameters
 from .flat_params import Flat
+from .optimizer import CompressedOptimizer
 from .optimizer_state import check_state, state_digest, to_device
 
 _OWN = "local_steps"
@@ -38,8 +39,9 @@ class LocalSteps(torch.optim.Optimizer):
         step H, 2H…  sends Δ_i = x − x_i by the method's uplink;  x by its outer step;  x_i ← x
 
     Do not average gradients, and do not wrap the module in DistributedDataParallel. Rank 0 is the server, and its
-    parameters are broadcast at the start. Without a process group there is one worker. The inner optimizer's state
-    stays on its rank, and its `param_groups` are those of this object, so a scheduler may have either.
+    parameters are broadcast at the start. Without a process group there is one worker; `process_group` are the ranks
+    that train together, None all. The inner optimizer's state stays on its rank, and its `param_groups` are those of
+    this object, so a scheduler may have either.
 
     method: the name of a file of conf/algorithm, or what a method's function returns; its own inner update is not
     used. options: with a name, parameters of the method's function, such as `period`.
@@ -52,7 +54,8 @@ class LocalSteps(torch.optim.Optimizer):
     rank is gone.
     """
 
-    _step_supports_amp_scaling = True  # or a rank whose gradient overflows would not count its step
+    # Or a rank whose gradient overflows would not count its step.
+    _step_supports_amp_scaling = CompressedOptimizer._step_supports_amp_scaling
 
     def __init__(
         self,
@@ -66,9 +69,7 @@ class LocalSteps(torch.optim.Optimizer):
             raise TypeError(f"inner={inner}: must be a torch optimizer, such as AdamW(model.parameters())")
         self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
         is_distributed, group = dist.is_available() and dist.is_initialized(), process_group
-        self.rank, self.workers = (dist.get_rank(group), dist.get_world_size(group)) if is_distributed else (0, 1)
-        if self.rank < 0:
-            raise ValueError("process_group: this rank is not in it")
+        self.rank, self.workers = place_in(group) if is_distributed else (0, 1)
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state

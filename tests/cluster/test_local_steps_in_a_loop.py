@@ -331,5 +331,5 @@ def test_ranks_start_alike_or_not_at_all(name: str, ranks: list[dict]) -> None:
 
 def test_a_process_group_is_a_run_of_its_own(found: list[list[Any]], ranks: list[dict]) -> None:
     outside, *inside = found[1]
-    assert outside == "ValueError: process_group: this rank is not in it"
+    assert outside == "ValueError: this rank is not in process_group=: leave it out of this training"
     assert all(torch.equal(one["x"], other["DiLoCo"]["x"]) for one, other in zip(inside, ranks, strict=True))
