@@ -1,4 +1,4 @@
-"""The recipes of examples/ that need torch alone, on one and two ranks; tests/frameworks has the others."""
+"""The recipes of examples/ that need torch alone, on one, two or four ranks; tests/frameworks has the others."""
 
 from pathlib import Path
 
@@ -14,8 +14,17 @@ from algorithms import CompressedOptimizer
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 2])
-@pytest.mark.parametrize(("name", "length"), [("two_workers", 300), ("ddp_hook", 100), ("nanogpt_loop", 40)])
+@pytest.mark.parametrize(
+    ("name", "length", "size"),
+    [
+        *(
+            (*recipe, size)
+            for recipe in [("two_workers", 300), ("ddp_hook", 100), ("nanogpt_loop", 40)]
+            for size in [1, 2]
+        ),
+        ("hsdp", 100, 4),
+    ],
+)
 def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
     name: str, length: int, size: int, tmp_path: Path
 ) -> None:
