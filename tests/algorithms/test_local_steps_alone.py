@@ -32,6 +32,14 @@ LR, D = 0.05, 32
 INSIDE = Adam(form="torch", beta2=0.999, decoupled=True, weight_decay=0.01)  # torch's defaults
 NAMED = {"local_sgd": 3, "local_adamw": 4, "diloco": 3, "sparseloco": 3, "muloco": 2, "sparta": None}  # their periods
 
+KINDS = [
+    kind
+    for kind in vars(torch.optim).values()
+    if isinstance(kind, type)
+    and issubclass(kind, torch.optim.Optimizer)
+    and kind not in (torch.optim.Optimizer, torch.optim.SparseAdam)
+]
+
 
 def options(name: str) -> dict[str, int]:
     return {"period": NAMED[name]} if NAMED[name] else {}
@@ -101,6 +109,41 @@ def test_a_named_method_around_adamw_is_the_harness_run_of_one_worker(name: str)
     expected, meter = harness(name, workers=1)
     assert_same(steps(net, optimizer), expected[:, 0])
     assert (optimizer.t, optimizer.meter) == (ROUNDS, meter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_any_of_torchs_optimizers_may_be_inside(kind: type[torch.optim.Optimizer]) -> None:
+    """Local SGD of one worker is the optimizer inside. It is saved between two exchanges and goes on."""
+
+    def begin() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+        net = network()
+        return net, kind([param for param in net.parameters() if param.dim() == 2 or kind is not torch.optim.Muon])
+
+    def train(net: torch.nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            value = loss(net, 0)
+            value.backward()
+            return value
+
+        for _ in range(count):
+            optimizer.step(closure)
+
+    net, inner = begin()
+    optimizer = LocalSteps(inner, "local_sgd", period=3)
+    train(net, optimizer, 4)
+    file = BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    net, inner = begin()
+    optimizer = LocalSteps(inner, "local_sgd", period=3)
+    optimizer.load_state_dict(torch.load(file, weights_only=True))
+    train(net, optimizer, 4)
+    other, alone = begin()
+    train(other, alone, 8)
+    assert_same(vector(net), vector(other))
+    assert not torch.equal(vector(net), vector(network()))
 
 
 def rank_of_two(rank: int, target: Path) -> None:
