@@ -37,7 +37,8 @@ def redraw(table: Path, target: Path) -> bool:
     frame, figure = committed.load(table)
     findings = publish(frame, figure, target)
     is_same = (target / "report.md").read_text() == (table.parent / "report.md").read_text()
-    print(f"{figure.name}: {len(findings)} verdicts, report {'as committed' if is_same else 'DIFFERENT'}", flush=True)
+    how = "as committed" if is_same else "DIFFERENT"
+    print(f"{table.parent.name}: {len(findings)} verdicts, report {how}", flush=True)
     return is_same
 
 

@@ -1,4 +1,7 @@
-"""The committed results of figures: results-reference/<figure>/ has a report, its pictures and the table of rows."""
+"""The committed results of figures: a folder of results-reference has a report, its pictures and the table of rows.
+
+The table's name is the figure's, and so is the folder's, except for a second budget: figure_3_full/figure_3.csv.xz.
+"""
 
 from operator import itemgetter
 from pathlib import Path
@@ -17,7 +20,7 @@ PLACE = Path(__file__).resolve().parents[2] / "results-reference"
 
 
 def tables() -> dict[str, Path]:
-    """The tables by figure."""
+    """The tables by folder."""
     return {path.parent.name: path for path in sorted(PLACE.glob("*/*.csv.xz"))}
 
 
@@ -25,7 +28,7 @@ def load(table: Path) -> tuple[pd.DataFrame, Figure]:
     """The rows of a table, and the figure that they are of, with the budget that its runs had."""
     frame = read_rows(table)
     budget = frame["budget"].iloc[0]
-    return frame, figure_of(table.parent.name, "auto" if pd.isna(budget) else str(budget))
+    return frame, figure_of(table.name.removesuffix(".csv.xz"), "auto" if pd.isna(budget) else str(budget))
 
 
 def figure_of(name: str, budget: str) -> Figure:

@@ -38,9 +38,10 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     runs = [open_run(folder) for folder in folders]
     if displays:
         runs = [run.shown_as(*displays[run.folder]) for run in runs]
-    facts = [{"commit": run.commit, "precision": run.config["task"].get("precision")} for run in runs]
+    facts = [(run.commit, run.config["task"].get("precision"), not run.is_over) for run in runs]
+    columns = ["commit", "precision", "stopped"]
     frame = table(runs).assign(budget=figure.budget)
-    frame[["commit", "precision"]] = beside(runs, facts)
+    frame[columns] = beside(runs, [dict(zip(columns, some, strict=True)) for some in facts])
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
     for derivation in figure.derive:
@@ -78,7 +79,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     shown = at_mean_costs(while_all_go_on(_shown(judged, figure)))
     subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
     headline = next(filter(None, subjects), None)  # of the first claim that has one
-    shown = shown.assign(front=shown["algorithm"] == headline, diverged=_is_diverged(shown))
+    shown = shown.assign(front=shown["algorithm"] == headline, diverged=_ends_early(shown, stopped=False))
     text = _caption(figure, shown, tried)
     drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
@@ -168,8 +169,9 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
         means = f"means over seeds {in_order(shown['seed'])}{geometric}"
         curves.append(f"Lines are {means} and bands go from the least to the greatest.")
     curves += _beyond(figure, shown)
-    if ended := _diverged(shown):
-        curves.append(f"Diverged: {', '.join(ended)}.")
+    for word, stopped in (("Diverged", False), ("Stopped", True)):
+        if ends := _early_ends(shown, stopped):
+            curves.append(f"{word}: {', '.join(ends)}.")
     said = "\n".join([" ".join(about), " ".join(curves)]).replace("e-0", "e-")
     return f"{figure.note}\n{said}" if figure.note else said
 
@@ -205,16 +207,17 @@ def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _is_diverged(shown: pd.DataFrame) -> pd.Series:
-    """Whether a row's curve ends before the last round of its runs."""
+def _ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
+    """Whether a row's curve ends before the last round of its runs, since one was stopped or since one diverged."""
     each = shown.groupby(["task", "algorithm"])
-    return each["round"].transform("max") < each["planned_rounds"].transform("max")
+    was_stopped = each["stopped"].transform("any") if "stopped" in shown else False
+    return (each["round"].transform("max") < each["planned_rounds"].transform("max")) & (was_stopped == stopped)
 
 
-def _diverged(shown: pd.DataFrame) -> list[str]:
+def _early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
     """Whose curves end before the last round of their runs, and where, in words."""
     several, said = shown["task"].nunique() > 1, []
-    for _, rows in shown[_is_diverged(shown)].groupby(["task", "algorithm"], sort=False):
+    for _, rows in shown[_ends_early(shown, stopped)].groupby(["task", "algorithm"], sort=False):
         first = rows.iloc[0]
         place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
         said.append(f"{first['label']}{place} after round {rows['round'].max():g}")
@@ -225,8 +228,10 @@ def _note(figure: Figure, shown: pd.DataFrame) -> str:
     """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
     about = about_runs(shown)
     step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
-    cross = "Crosses: diverged" * bool(_diverged(shown))
-    return ". ".join(filter(None, [figure.note, step, cross, about[:1].upper() + about[1:]]))
+    cross = "Crosses: diverged" * bool(_early_ends(shown, stopped=False))
+    ends = "; ".join(_early_ends(shown, stopped=True))
+    stopped = f"Stopped: {ends}" if ends else ""
+    return ". ".join(filter(None, [figure.note, step, cross, stopped, about[:1].upper() + about[1:]]))
 
 
 def _rule(figure: Figure, tried: pd.DataFrame) -> str:

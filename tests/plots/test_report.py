@@ -59,6 +59,15 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders, tmp_path, monke
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "toy.txt", "report.md"}
 
 
+def test_a_run_that_was_stopped_is_not_said_to_diverge(undrawn, tmp_path: Path) -> None:
+    runs = [folder(tmp_path, "a"), folder(tmp_path, "b", algorithm="noisy", status="interrupted", reached=50)]
+    publish(rows_of(runs, TOY), TOY, tmp_path / "out")
+    text = (tmp_path / "out" / "toy.txt").read_text()
+    assert "Stopped: Noisy after round 50." in text
+    assert "Diverged" not in text
+    assert not undrawn[0]["diverged"].any()
+
+
 def test_a_run_that_another_figure_began_is_drawn_as_this_one_has_it(folders, undrawn, tmp_path) -> None:
     looks = {
         place: ({"label": "here"}, {"label": place.name, "color": "#123456", "marker": "v"}) for place in folders
