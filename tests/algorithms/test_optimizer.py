@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model, simulated, train, vector
+from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from algorithms.compressors import ScaledSign, TopK
@@ -312,6 +313,17 @@ def test_a_grad_scaler_is_used_as_with_torch_optim(unscale):
     assert optimizer.skipped == 2
     assert scaler.get_scale() == 2.0**58
     assert not hasattr(optimizer, "grad_scale")
+
+
+def test_only_a_scaler_of_torch_s_leaves_unscaling_to_the_step():
+    """Frameworks refuse to clip what a step unscales, and ask for it by this name; here both ways are right."""
+    optimizer = trained(steps=0)[1]
+    assert not optimizer._step_supports_amp_scaling
+
+
+def test_what_torch_s_join_asks_for_is_refused_in_words():
+    with pytest.raises(ValueError, match="Join is not supported: give every rank as many steps"):
+        Join([trained(steps=0)[1]])
 
 
 def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():

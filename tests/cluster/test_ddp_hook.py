@@ -3,6 +3,7 @@
 One launch of two ranks goes through all cases; the oracle is the harness's own round, with its own update rule.
 """
 
+import copy
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -187,6 +188,15 @@ def given(name: str) -> None:
     model(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
 
 
+def in_group(group: dist.ProcessGroup) -> tuple[int, int]:
+    """The workers and rounds of a training by some of the ranks."""
+    state, hook = compressed((net := network()).parameters(), SIGN, process_group=group)
+    model = DistributedDataParallel(net, process_group=group)
+    model.register_comm_hook(state, hook)
+    loss(model, 1, 1).backward()
+    return state.workers, state.t
+
+
 def everything() -> dict:
     """All cases, one after the other."""
     results = {}
@@ -203,6 +213,8 @@ def everything() -> dict:
     results["option"] = refused(partial(hooked, network(), SIGN, uplink_only=True))
     for name, algorithm in OTHERS.items():
         results[name] = refused(partial(compressed, network().parameters(), algorithm))
+    group = dist.new_group([1])
+    results["group"] = in_group(group) if dist.get_rank() else refused(partial(in_group, group))
     results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
     results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=dist.get_rank()))
     results["back"] = refused(back)
@@ -225,6 +237,30 @@ def test_torchs_optimizer_on_compressed_gradients_is_the_harness_round(name: str
     for results in ranks:
         torch.testing.assert_close(results[name]["x"], expected, rtol=1e-11, atol=1e-13)
     assert torch.equal(ranks[0][name]["x"], ranks[1][name]["x"])
+
+
+def test_a_group_of_some_ranks(ranks: list[dict]) -> None:
+    assert ranks[0]["group"] == "ValueError: this rank is not in process_group=: leave it out of this training"
+    assert ranks[1]["group"] == (1, 1)
+
+
+def test_a_hook_made_before_the_process_group_of_named_parameters_begins_at_its_first_bucket() -> None:
+    """As where a framework is told of it before it starts the ranks; and it is not copied."""
+    net = network()
+    state, hook = compressed(net.named_parameters(), SIGN)
+    with pytest.raises(ValueError, match="there is no process group yet: call torch"):
+        state.state_dict()
+    with pytest.raises(TypeError, match=r"cannot be copied or pickled: .* copy ddp_model.module"):
+        copy.deepcopy(state)
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    model = DistributedDataParallel(net)
+    try:
+        model.register_comm_hook(state, hook)
+        loss(model, 0, 1).backward()
+        assert (state.t, state.workers, state.meter.bits) == (1, 1, 2 * (D + 32))
+    finally:
+        del model
+        dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

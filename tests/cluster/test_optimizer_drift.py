@@ -45,11 +45,14 @@ class Training:
     """A rank's training, in which `fault` may happen to one rank, or to all, before step AT."""
 
     def __init__(self, algorithm: object = SIGN, seed: int = 3, **options: object) -> None:
-        self.net = network(dist.get_rank(), torch.float64 if options.get("double") else torch.float32)
+        alike, dtype = options.get("replicated"), torch.float64 if options.get("double") else torch.float32
+        self.net = network(0 if alike else dist.get_rank(), dtype)
         parameters = list(self.net.parameters())[:: -1 if options.get("reversed") else 1]
+        more = {"replicated": self.net} if alike else {"process_group": options.get("group")}
+        parameters = parameters[:2] if alike else parameters
         if options.get("grouped"):
             parameters = [{"params": parameters[:2]}, {"params": parameters[2:], "compressor": None, "lr": LR / 5}]
-        self.optimizer = CompressedOptimizer(parameters, algorithm, LR, seed)  # pyright: ignore[reportArgumentType]
+        self.optimizer = CompressedOptimizer(parameters, algorithm, LR, seed, **more)  # pyright: ignore
 
     def run(
         self, odd: int | None = None, fault: Callable[["Training"], object] = bool, scaler: object = None
@@ -92,9 +95,9 @@ def move(change: Callable[[torch.Tensor], object], training: Training) -> None:
     vector_to_parameters(x, training.net.parameters())
 
 
-def flip(bit: int, x: torch.Tensor) -> None:
+def flip(bit: int, x: torch.Tensor, at: int = 17) -> None:
     """One bit of one coordinate."""
-    x.view(torch.int32)[17] ^= (1 << bit) if bit < 31 else -(1 << 31)
+    x.view(torch.int32)[at] ^= (1 << bit) if bit < 31 else -(1 << 31)
 
 
 def set_group(training: Training, group: int = 0, **values: object) -> None:
@@ -154,6 +157,7 @@ DRIFTS = {
     "lr negative": (partial(set_group, lr=-LR), "lr"),
     "plateau": (plateau, "lr"),
     **{f"bit {bit} of x": (partial(move, partial(flip, bit)), "x") for bit in (0, 31)},
+    "replicated": (partial(move, partial(flip, 0, at=31)), "replicated"),
     "round": (partial(advance, 1), "round"),
     "betas": (partial(set_group, betas=(0.9, 0.98)), "settings"),
     "weight_decay": (partial(set_group, weight_decay=0.1), "settings"),
@@ -187,7 +191,8 @@ def everything() -> dict:
     for name, (fault, _) in DRIFTS.items():
         algorithm = ALGORITHMS["onebit_adam"] if name in LOADS else SIGN
         for odd in (0, last):
-            results[name, odd] = Training(algorithm, grouped="group" in name).run(odd, fault)
+            training = Training(algorithm, grouped="group" in name, replicated=name == "replicated")
+            results[name, odd] = training.run(odd, fault)
     for name, (fault, _) in WRONG.items():
         results["all", name] = Training().run(None, fault)
     for name, (fault, kind) in SKIPS.items():
@@ -205,6 +210,11 @@ def everything() -> dict:
     results["held by the server"] = Training(ALGORITHMS["quantized_adam"]).run(None, freeze)
     results["double"] = Training().run(last, to_double)
     results["all double"] = Training().run(None, to_double)
+    group = dist.new_group([1, 2])
+    try:
+        results["subgroup"] = Training(group=group).run()
+    except ValueError as error:
+        results["subgroup"] = told(error)
     results["traffic"] = Training(ALGORITHMS["onebit_adam"]).traffic()
     results["groups"] = Training(grouped=True).traffic()
     return results
@@ -267,6 +277,16 @@ def test_a_rank_that_cannot_step_ends_the_step_of_all(ranks: list[dict]) -> None
         else:
             assert (one["error"], one["rank"], one["quantity"]) == ("Disagreement", RANKS - 1, "parameters")
             assert "it cannot step, and its own error says why" in one["text"]
+
+
+def test_ranks_of_a_group_train_together_and_others_are_refused(ranks: list[dict]) -> None:
+    cluster = Simulated(SIGN, RANKS - 1, seed=3)
+    state = cluster.start(vector(network(1)))  # its first rank is the server
+    for step in range(1, STEPS + 1):
+        state = cluster.round(gradients(state.replica.x, RANKS, step)[1:], state, LR, step)
+        for results in ranks[1:]:
+            assert torch.equal(results["subgroup"]["x"][step - 1], state.replica.x)
+    assert "this rank is not in process_group=" in ranks[0]["subgroup"]["text"]
 
 
 def test_of_two_ranks_the_server_counts_as_right() -> None:
