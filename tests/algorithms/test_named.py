@@ -45,6 +45,19 @@ def test_uncompressed_methods_send_short_floats() -> None:
         assert (method.uplink, method.downlink) == (Direct(Bf16()), Direct(Bf16()))
 
 
+def test_adamw_in_bf16_is_torch_s_on_rounded_gradients() -> None:
+    ours, theirs = (torch.nn.Parameter(torch.linspace(-1, 1, 30)) for _ in range(2))
+    method = CompressedOptimizer([ours], "adamw", lr=0.01, compressor=Bf16(), weight_decay=0.1)
+    reference = torch.optim.AdamW([theirs], lr=0.01, weight_decay=0.1)
+    for _ in range(5):
+        ours.grad = torch.sin(7 * ours.detach())
+        theirs.grad = torch.sin(7 * theirs.detach()).bfloat16().float()
+        method.step()
+        reference.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-7)
+    assert method.meter.bits == 5 * 2 * 16 * 30
+
+
 def optimizer(name: str, **options: object) -> CompressedOptimizer:
     """Of three parameters."""
     return CompressedOptimizer([torch.nn.Parameter(torch.ones(3))], name, lr=0.1, **options)
