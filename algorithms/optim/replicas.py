@@ -109,7 +109,7 @@ class _Hook:
     def register(self, algorithm: Algorithm, seed: int) -> None:
         """Put this in the place of the all-reduce."""
         if any(self.sizes):
-            zeros = torch.zeros_like(self.parameters())
+            zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
             self.mean = CompressedMean(algorithm, zeros, seed, self.info.replicate_process_group)
         self.group._all_reduce_hook = self
         # On a mesh of replicas torch averages over them before it calls the hook, on one of shards alone it does not.
