@@ -9,13 +9,14 @@ State is dataclasses of tensors. The functions return new state and change none 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from ..compressors.base import Compressor, Identity, Payload
+from ..compressors.blocks import Blocks, Parts
 from ..compressors.shard import whole
 from ..compressors.sign import Unscaled
 from ..utils.seeding import MessageKey
@@ -271,6 +272,20 @@ class Algorithm:
             for channel in (self.uplink, self.downlink)
         )
         return replace(self, uplink=uplink, downlink=downlink)
+
+    def with_blocks(self, sizes: Sequence[int]) -> Self:
+        """This algorithm with its compressors block by block, each with its own scale; what is dense stays so.
+
+        Raises ValueError for a compressor without a scale, and for one that has blocks already.
+        """
+        changed = {}
+        for name, channel in (("uplink", self.uplink), ("downlink", self.downlink)):
+            one = channel.compressor
+            if isinstance(one, Unscaled | Blocks | Parts):
+                raise ValueError(f"partition=layer: {one} has no scale, or has blocks already")
+            if not isinstance(one, Identity):
+                changed[name] = replace(channel, compressor=Blocks(one, tuple(sizes)))
+        return replace(self, **changed)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
         """The step size that theory allows for full gradients: EF21's, unless a subclass knows its own.

@@ -18,6 +18,7 @@ from ..core.bit_counter import BitCounter
 from .compressed_mean import CompressedMean, check_sends_gradients, chosen_method
 from .flat_params import Flat
 from .optimizer_state import check_state, state_digest
+from .param_groups import Partition, partitioned
 
 
 class CompressedGradients:
@@ -39,9 +40,11 @@ class CompressedGradients:
         seed: int,
         scaler: torch.amp.GradScaler | None,
         process_group: dist.ProcessGroup | None,
+        partition: Partition,
     ) -> None:
         tensors = [param if isinstance(param, Tensor) else param[1] for param in params]
         self._flat = Flat([param for param in tensors if param.requires_grad])
+        algorithm = partitioned(algorithm, partition, self._flat.params)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._group = seed, scaler, process_group
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
@@ -146,6 +149,7 @@ def compressed(
     seed: int = 0,
     scaler: torch.amp.GradScaler | None = None,
     process_group: dist.ProcessGroup | None = None,
+    partition: Partition = "whole",
     **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
     """What `DistributedDataParallel.register_comm_hook` takes, so that DDP averages gradients by an algorithm.
@@ -156,7 +160,8 @@ def compressed(
     that of the optimizer in the loop, and the algorithm's own update is not used: beside torch's Adam with
     `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. scaler: the loop's
     GradScaler where it has one; gradients are remembered without its scale, which changes. process_group: that of
-    DDP, where it has one of its own. Before there is a process group, the ranks begin at the first bucket.
+    DDP, where it has one of its own. partition: "layer" gives every parameter a scale of its own. Before there is a
+    process group, the ranks begin at the first bucket.
     Methods that send anything but gradients, or have a step of their own, are for CompressedOptimizer.
 
     Raises ValueError for these, for an unknown name or option, for no parameters, for dtypes or devices that do not
@@ -164,4 +169,4 @@ def compressed(
     have the same algorithm, seed and parameter shapes; LostContact.
     """
     algorithm = chosen_method(algorithm, options)
-    return CompressedGradients(params, algorithm, seed, scaler, process_group), CompressedGradients.take
+    return CompressedGradients(params, algorithm, seed, scaler, process_group, partition), CompressedGradients.take

@@ -23,7 +23,16 @@ from ..core.tiles import InPlace, States, takes_tiles
 from ..utils.seeding import keyed_seed
 from .flat_params import Flat, Pieces
 from .optimizer_state import check_state, of_parts, round_state, state_digest, to_device, to_parts
-from .param_groups import Settings, check_group, check_step_size, chosen, read_settings, with_settings
+from .param_groups import (
+    Partition,
+    Settings,
+    check_group,
+    check_step_size,
+    chosen,
+    partitioned,
+    read_settings,
+    with_settings,
+)
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
@@ -38,6 +47,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     Rank 0 is the server, and its parameters are broadcast at the start. Without a process group there is one worker.
     process_group: the ranks that train together, of which the first is the server; None: all. replicated: a module,
     or parameters; `step` then also compares those that this optimizer does not hold, and raises where ranks differ.
+    partition: "layer" gives every parameter a scale and a message part of its own, "whole" every group.
 
     `meter` counts what one worker sent and received, and `skipped` the rounds in which a gradient was not finite;
     such a round changes nothing on any rank.
@@ -62,13 +72,14 @@ class CompressedOptimizer(torch.optim.Optimizer):
         seed: int = 0,
         process_group: dist.ProcessGroup | None = None,
         replicated: torch.nn.Module | Iterable[Tensor] | None = None,
+        partition: Partition = "whole",
         **options: Any,
     ) -> None:
         check_step_size(lr)
         self.algorithm, hyperparameters = chosen(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._is_distributed = dist.is_available() and dist.is_initialized()
-        self._group = process_group
+        self._group, self._partition = process_group, partition
         self.rank, self.workers = place_in(process_group) if self._is_distributed else (0, 1)
         is_module = isinstance(replicated, torch.nn.Module)
         self._replicated = replicated if is_module or replicated is None else list(replicated)
@@ -110,7 +121,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         active = [number for number, params in enumerate(groups) if params]
         flat = Flat([param for params in groups for param in params])
         sizes = tuple(sum(param.numel() for param in groups[number]) for number in active)
-        initial = SideBySide(tuple(self._of_groups[number] for number in active), sizes)
+        algorithms = (partitioned(self._of_groups[number], self._partition, groups[number]) for number in active)
+        initial = SideBySide(tuple(algorithms), sizes)
         initial.check()
         settings = self._read(active)
         current = with_settings(initial, settings)

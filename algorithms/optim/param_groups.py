@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, Literal, get_args
+
+from torch import Tensor
 
 from ..core.algorithm import Algorithm
 from ..core.grouped import SideBySide
@@ -19,6 +21,9 @@ _EPSILON = (
     "ε is ν of the update rule, as in update=AMSGrad(nu=1e-8) of algorithms.core.update_rules; a method with an ε of "
     "its own takes eps= as a keyword, for all groups"
 )
+
+Partition = Literal["whole", "layer"]
+"""What has one scale: all coordinates of a group, or every parameter."""
 
 Settings = list[dict[str, Any]]
 """Of every group: its lr and hyperparameters, as floats and tuples of them."""
@@ -46,6 +51,13 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
                 else unlike("option", name, dict.fromkeys([*own, *hyperparameters]))
             )
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
+
+
+def partitioned(algorithm: Algorithm, partition: Partition, params: Iterable[Tensor]) -> Algorithm:
+    """The algorithm with a scale for every parameter, where `partition` says so. Raises ValueError."""
+    if partition not in get_args(Partition):
+        raise ValueError(f"partition={partition!r}: must be {' or '.join(map(repr, get_args(Partition)))}")
+    return algorithm if partition == "whole" else algorithm.with_blocks([param.numel() for param in params])
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:

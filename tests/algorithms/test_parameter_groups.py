@@ -11,7 +11,7 @@ from optimizer_support import train as train_for
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
-from algorithms.compressors import Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Blocks, Identity, RandomK, ScaledSign, TopK
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
@@ -21,6 +21,8 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.registry import load_method, names, parameters
+from algorithms.utils.layout import laid_out
 
 STEPS = 6
 SIGN = cd_adam(ScaledSign(), AMSGrad())
@@ -154,6 +156,43 @@ def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
     assert cd_adam(one, AMSGrad(), uplink_only=True).with_compressor(two) == cd_adam(two, AMSGrad(), uplink_only=True)
     assert quantized_adam(one).with_compressor(two) == quantized_adam(two)
     assert quantized_adam(one).with_compressor(two).downlink == quantized_adam(one).downlink
+
+
+def test_a_partition_by_layer_gives_every_tensor_of_a_group_a_scale() -> None:
+    """Those of the harness's `partition=layer`. What is dense has no scale, and what moves by signs none either."""
+    net, other = model(seed=0), model(seed=0)
+    (weights, biases), (one, two) = parts(net), parts(other)
+    groups = [{"params": weights}, {"params": biases, "compressor": None}]
+    layers = CompressedOptimizer(groups, "cd_adam", lr=0.05, seed=3, partition="layer")
+    by_hand = [
+        {"params": one, "compressor": Blocks(ScaledSign(), [param.numel() for param in one])},
+        {"params": two, "compressor": None},
+    ]
+    assert torch.equal(train(net, layers), train(other, CompressedOptimizer(by_hand, "cd_adam", lr=0.05, seed=3)))
+    assert layers.meter.groups[0].bits == STEPS * 2 * (15 + 10 + 2 * 32)
+    for method, partition, said in (
+        ("signum", "layer", r"partition=layer: Sign\(.*\) has no scale, or has blocks already"),
+        ("cd_adam", "layers", "partition='layers': must be 'whole' or 'layer'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            CompressedOptimizer(model(seed=0).parameters(), method, lr=0.1, partition=partition)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_method_by_blocks_is_what_its_function_makes_of_blocks(name: str) -> None:
+    known = {"rounds": 100, "workers": 2, "p": 0.5, "layout": laid_out([("weight", (4, 5), "matrix")])}
+    options = {option: known[option] for option in parameters(name) if option in known}
+    method, sizes = load_method(name, **options), (15, 5)
+    uncompressed = isinstance(method.uplink.compressor, Identity)
+    compressor = method.downlink.compressor if uncompressed else method.uplink.compressor
+    if isinstance(compressor, Identity):
+        assert method.with_blocks(sizes) == method
+    else:
+        try:
+            expected = load_method(name, compressor=Blocks(compressor, sizes), **options)
+        except ValueError:  # it takes one of the whole vector alone
+            return
+        assert method.with_blocks(sizes) == expected
 
 
 def test_a_group_without_parameters_is_left_out() -> None:

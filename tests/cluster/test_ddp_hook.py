@@ -99,12 +99,13 @@ def trained(
     scaler: torch.amp.GradScaler | None = None,  # pyright: ignore[reportPrivateImportUsage]
     dtype: torch.dtype = torch.float64,
     restart: bool = False,
+    partition: str = "whole",
 ) -> dict:
     """x after every step, in a loop as anyone writes it, and what the hook counted; all objects may be made anew."""
 
     def begin() -> tuple:
         model = DistributedDataParallel(network(dtype=dtype), bucket_cap_mb=bucket)  # pyright: ignore
-        state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler)
+        state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler, partition=partition)
         model.register_comm_hook(state, hook)
         return model, optimizer_of(list(model.parameters()), algorithm.update), state
 
@@ -202,6 +203,7 @@ def everything() -> dict:
     results = {}
     for name, algorithm in ALGORITHMS.items():
         results[name] = trained(algorithm)
+    results["by layer"] = trained(SIGN, partition="layer")
     results["one bucket"] = trained(SIGN, bucket=HUGE)
     results["not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER(init_scale=2.0**10))
     results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
@@ -272,6 +274,13 @@ def test_bits_are_those_of_the_method(name: str, ranks: list[dict]) -> None:
         found = results[name]
         assert (found["t"], found["skipped"]) == (STEPS, 0)
         assert (found["bits"], found["bytes"]) == (meter.bits, meter.payload_bytes)
+
+
+def test_a_partition_by_layer_is_that_of_the_harness(ranks: list[dict]) -> None:
+    for results in ranks:
+        found, expected = results["by layer"], results["cd_adam layer"]
+        assert torch.equal(found["x"], expected["x"])
+        assert found["bits"] == expected["bits"]
 
 
 def test_what_crosses_does_not_depend_on_buckets(ranks: list[dict]) -> None:
