@@ -29,9 +29,6 @@ from torch.nn.functional import cross_entropy, interpolate
 from torch.nn.utils import clip_grad_norm_
 
 from algorithms import CompressedOptimizer, LocalSteps
-from algorithms.compressors import Blocks, ScaledSign
-from algorithms.core.update_rules import AMSGrad
-from algorithms.methods.cd_adam import cd_adam
 from data.shakespeare import load
 from experiments.models.initial import initialise
 from experiments.models.transformer import transformer
@@ -57,7 +54,7 @@ MNIST = {
     "naive": [1e-3],
     "error_feedback": [1e-3],
     "cd_adam": [1e-3, 1e-4],
-    "cd_adam, a scale a tensor": [1e-3],
+    "cd_adam partition=layer": [1e-3],
     "ef21": [1e-3, 1e-1],
     "signum": [1e-4],
     "distributed_lion": [1e-4],
@@ -72,7 +69,7 @@ NANOGPT = {
     "cd_adam": [1e-3],
     "naive": [1e-3],
     "distributed_lion": [1e-3],
-    "cd_adam, a scale a tensor": [1e-3],
+    "cd_adam partition=layer": [1e-3],
     "sparseloco": [1e-3],
     "diloco": [1e-3],
 }
@@ -110,15 +107,13 @@ def optimizer_of(case: Case, model: nn.Module, betas: tuple[float, float]) -> St
     if case.method in PERIODS:
         inner = torch.optim.Adam(params, lr=case.lr, betas=betas)
         return LocalSteps(inner, case.method, period=PERIODS[case.method])
-    if case.method == "cd_adam, a scale a tensor":
-        compressor = Blocks(ScaledSign(), tuple(param.numel() for param in params))
-        return CompressedOptimizer(params, cd_adam(compressor, AMSGrad()), lr=case.lr)
+    method, _, partition = case.method.partition(" partition=")
     options: dict[str, Any] = {
         "loco": {"betas": betas},
         "onebit_adam": {"rounds": case.ends[-1], "betas": betas},
         "distributed_lion": {"workers": dist.get_world_size()},
-    }.get(case.method, {})
-    return CompressedOptimizer(params, case.method, lr=case.lr, **options)
+    }.get(method, {})
+    return CompressedOptimizer(params, method, lr=case.lr, partition=partition or "whole", **options)
 
 
 def digits() -> tuple[Tensor, Tensor]:
@@ -198,8 +193,9 @@ def report(rows: pd.DataFrame) -> str:
             "times fewer bits": table["times"].mean().map("{:.3g}".format),
         }).reset_index()  # fmt: skip
         seeds = ", ".join(map(str, sorted(set(found["seed"]))))
+        about = f"Seeds {seeds}. Means, with the least and the greatest." if "," in seeds else f"Seed {seeds}."
         lines += [
-            f"## {script}\n\nSeeds {seeds}. Means, with the least and the greatest.\n",
+            f"## {script}\n\n{about}\n",
             markdown(told.astype(str)),
             "",
         ]

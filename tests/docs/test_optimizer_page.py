@@ -133,7 +133,7 @@ def test_what_methods_reach_is_what_the_committed_runs_reached() -> None:
     assert len(rows) > 9
     for said, lr, times, *reached in rows:
         method = "torch" if "torch" in said else re.findall(r"(\w+)[`\"]", said)[0]
-        method += ", a scale a tensor" * ("scale" in said)
+        method += " partition=layer" * ("layer" in said)
         lrs = [float(number) for number in lr.split(", ")]
         for script, steps, shown in zip(("mnist", "mnist", "nanogpt"), (30, 90, 300), reached, strict=True):
             found = runs[(runs["script"] == script) & (runs["method"] == method) & (runs["steps"] == steps)]
