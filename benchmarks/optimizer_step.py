@@ -4,7 +4,8 @@
     python -m benchmarks.optimizer_step 50 adamw cd_adam    50 million, these methods
 
 Every process has one thread. A method and `torch.optim.AdamW(foreach=True)` step the same parameters in turn, so that
-whatever else the machine does meets both; times are medians. Memory is a fresh process's: what it holds after a step
+whatever else the machine does meets both. Times are medians: of a step the process's own, of the hook those of a
+clock. Memory is a fresh process's: what it holds after a step
 beyond parameters and gradients, and the most that it has during one.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ def optimizer(net: nn.Module, method: str) -> torch.optim.Optimizer:
 
 def _times(method: str, million: int) -> tuple[float, ...]:
     net = network(million)
-    return _in_turn([optimizer(net, name).step for name in (method, "")])
+    return _in_turn([optimizer(net, name).step for name in (method, "")], process_time)
 
 
 def _memory(method: str, million: int) -> tuple[float, float]:
@@ -98,16 +99,16 @@ def _resident(name: str) -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def _in_turn(calls: list[Callable[[], object]]) -> tuple[float, ...]:
+def _in_turn(calls: list[Callable[[], object]], clock: Callable[[], float]) -> tuple[float, ...]:
     """The median time of each, in ms."""
-    times = [[_time(call) for call in calls] for _ in range(WARMUP + STEPS)][WARMUP:]
+    times = [[_time(call, clock) for call in calls] for _ in range(WARMUP + STEPS)][WARMUP:]
     return tuple(map(median, zip(*times, strict=True)))
 
 
-def _time(call: Callable[[], object]) -> float:
-    begin = perf_counter()
+def _time(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    begin = clock()
     call()
-    return 1e3 * (perf_counter() - begin)
+    return 1e3 * (clock() - begin)
 
 
 def _apart(function: Callable[..., Any], *given: Any) -> Any:
@@ -127,24 +128,25 @@ def _ranks(method: str, million: int) -> tuple[float, float]:
 def _of_rank(rank: int, port: int, method: str, million: int) -> tuple[float, ...]:
     """A training step with a hook and one without, in turn."""
     dist.init_process_group("gloo", init_method=f"tcp://localhost:{port}", rank=rank, world_size=2)
-    batch, steps = torch.randn(BATCH, SIDE), []
-    for hooked in (True, False):
-        net = DistributedDataParallel(network(million))
-        if hooked:
-            net.register_comm_hook(*compressed(net.parameters(), method))
-        own = torch.optim.AdamW(net.parameters(), lr=1e-4, foreach=True)
-
-        def step(net: nn.Module = net, own: torch.optim.Optimizer = own) -> None:
-            own.zero_grad()
-            net(batch).square().mean().backward()
-            own.step()
-
-        steps.append(step)
-        del net
-    times = _in_turn(steps)
-    steps.clear()  # before their process group
+    steps = [_training(million, hooked) for hooked in (method, "")]
+    times = _in_turn(steps, perf_counter)
+    steps.clear()  # DDP's models go before their process group
     dist.destroy_process_group()
     return times
+
+
+def _training(million: int, method: str) -> Callable[[], None]:
+    net, batch = DistributedDataParallel(network(million)), torch.randn(BATCH, SIDE)
+    if method:
+        net.register_comm_hook(*compressed(net.parameters(), method))
+    own = torch.optim.AdamW(net.parameters(), lr=1e-4, foreach=True)
+
+    def step() -> None:
+        own.zero_grad()
+        net(batch).square().mean().backward()
+        own.step()
+
+    return step
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Eight booleans to a byte, and codes of a few bits each side by side."""
 
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 import torch
@@ -94,6 +94,9 @@ def _chunk(device: torch.device, d: int) -> int:
 
 
 def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
+    if 8 % bits == 0:  # a byte has whole codes
+        octets = pad(codes.to(torch.uint8), (0, -codes.shape[-1] % (8 // bits))).unflatten(-1, (-1, 8 // bits))
+        return reduce(lambda high, low: (high << bits) | low, octets.unbind(-1))
     flags = codes.new_empty(*codes.shape, bits, dtype=torch.bool)
     for place in range(bits):
         flags[..., place] = codes & (1 << (bits - 1 - place))
@@ -101,6 +104,10 @@ def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
 
 
 def _unpack_chunk(packed: Tensor, bits: int, d: int) -> Tensor:
+    if 8 % bits == 0:
+        shifts = range(8 - bits, -1, -bits)
+        codes = torch.stack([(packed >> shift) & ((1 << bits) - 1) for shift in shifts], -1)
+        return codes.flatten(-2)[..., :d]
     flags = unpack(packed, d * bits).unflatten(-1, (d, bits))
     codes = packed.new_zeros(*packed.shape[:-1], d, dtype=torch.uint8 if bits < 8 else torch.int32)
     for place in range(bits):

@@ -85,6 +85,8 @@ class CompressedGradients:
         on_gpu = self._flat.device.type == "cuda"
         future: Future[Tensor] = Future(devices=[self._flat.device] if on_gpu else None)
         params, gradients = bucket.parameters(), bucket.gradients()
+        if not self._ready:
+            self._gradient = torch.empty_like(self._gradient)  # a memory may be the vector of the round before
         for param, gradient in zip(params, gradients, strict=True):
             if param not in self._place:
                 raise ValueError("DDP has a parameter that is not among those given: give ddp_model.parameters()")
@@ -94,8 +96,10 @@ class CompressedGradients:
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP does not have all of the parameters given: give ddp_model.parameters()")
-            scale = self._scaler.get_scale() if self._scaler else 1.0
-            mean = scale * compressed_mean.round(self._gradient / scale, self._flat.read())
+            scale = self._scaler.get_scale() if self._scaler else None
+            gradient = self._gradient if scale is None else self._gradient / scale
+            mean = compressed_mean.round(gradient, self._flat.read())
+            mean = mean if scale is None else scale * mean
             for params, gradients, buffer, waiting in ready:
                 for param, gradient in zip(params, gradients, strict=True):
                     gradient.copy_(mean[self._place[param]].view(param.shape))

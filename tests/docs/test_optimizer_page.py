@@ -82,14 +82,20 @@ def test_methods_of_the_harness_alone_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_is_what_is_counted(name: str) -> None:
-    asked, bits, server, worker, may_set = ROWS[name]
+    asked, bits, alone, of_ranks, may_set = ROWS[name]
     assert re.findall(r"`(\w+)`", asked) == told(name)
     optimizer = trained(name)
+    state = optimizer.state_dict()["state"][0]
+    held = nbytes({part: state[part] for part in ("worker", "replica", "server")}) // D
+    assert int(alone) == (held - 4 if optimizer._in_place else held)  # x is the parameter itself
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    optimizer = trained(name)
+    dist.destroy_process_group()
     state, algorithm = optimizer.state_dict()["state"][0], optimizer.algorithm
     at_worker = nbytes({"worker": state["worker"], "replica": state["replica"]})
     # A coordinate; what there is of a tensor, such as a factor, is left out.
     a_coordinate = [found // D for found in (at_worker, at_worker + nbytes(state["server"]))]
-    assert [int(worker), int(server)] == a_coordinate
+    assert [int(number) for number in of_ranks.split(", ")] == a_coordinate[::-1]
     sent = [sum(channel.bits(D, t) for channel in (algorithm.uplink, algorithm.downlink)) / D for t in (1, STEPS)]
     expected = [int(number) for number in re.findall(r"\d+", bits)]
     assert [round(number) for number in (sent if sent[0] != sent[1] else sent[1:])] == expected
