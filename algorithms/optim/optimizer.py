@@ -79,10 +79,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.algorithm, hyperparameters = chosen(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._is_distributed = dist.is_available() and dist.is_initialized()
-        self._group, self._partition = process_group, partition
+        self._group = process_group
+        self._partition: Partition = partition
         self.rank, self.workers = place_in(process_group) if self._is_distributed else (0, 1)
-        is_module = isinstance(replicated, torch.nn.Module)
-        self._replicated = replicated if is_module or replicated is None else list(replicated)
+        self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
         if options.get("workers", self.workers) != self.workers:
             raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
         self._has_started = False
@@ -91,7 +91,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._settable = dict(defaults)  # torch adds to `defaults` what is none of ours
         super().__init__(params, defaults)
         self._start()
-        self.register_state_dict_pre_hook(CompressedOptimizer._show_state)
+        self.register_state_dict_pre_hook(lambda _: self._show_state())
 
     def add_param_group(self, param_group: dict) -> None:
         """Add a group before the first step, on every rank alike.
@@ -296,8 +296,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """A digest of the parameters in `replicated` that this optimizer does not hold."""
         if self._replicated is None:
             return 0
-        is_module = isinstance(self._replicated, torch.nn.Module)
-        params = self._replicated.parameters() if is_module else self._replicated
+        given = self._replicated
+        params = given.parameters() if isinstance(given, torch.nn.Module) else given
         held = {id(param) for param in self._flat.params}
         return keyed_seed(*(digest(param.flatten().clone()) for param in params if id(param) not in held))
 
