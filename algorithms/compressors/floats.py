@@ -115,7 +115,7 @@ class Fp8(GroupCodes, Floats):
     Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022 (arXiv 2209.05433). There a scale is of a tensor.
     """
 
-    format: Literal["e4m3", "e5m2"] = "e4m3"
+    format: Literal["e4m3", "e5m2"] = "e4m3"  # e4m3: finer; e5m2: a wider range
     stochastic: bool = False  # true: up or down at random, so that E C(x) = x
 
     width = 8
