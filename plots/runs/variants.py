@@ -160,7 +160,7 @@ def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
 def _as_dicts(texts: pd.DataFrame) -> dict[Path, dict[str, str]]:
     return {
         folder: {str(key).removesuffix("._target_"): text for key, text in mine.items() if text == text}  # not NaN
-        for folder, mine in texts.to_dict("index").items()
+        for folder, mine in zip(texts.index, texts.to_dict("index").values(), strict=True)
     }
 
 
