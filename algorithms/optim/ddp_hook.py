@@ -44,7 +44,7 @@ class CompressedGradients:
     ) -> None:
         tensors = [param if isinstance(param, Tensor) else param[1] for param in params]
         self._flat = Flat([param for param in tensors if param.requires_grad])
-        algorithm = partitioned(algorithm, partition, self._flat.params)
+        algorithm = partitioned(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._group = seed, scaler, process_group
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round

@@ -120,8 +120,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         frozen = [param for group in self.param_groups for param in group["params"] if not param.requires_grad]
         active = [number for number, params in enumerate(groups) if params]
         flat = Flat([param for params in groups for param in params])
-        sizes = tuple(sum(param.numel() for param in groups[number]) for number in active)
-        algorithms = (partitioned(self._of_groups[number], self._partition, groups[number]) for number in active)
+        of_params = {number: [param.numel() for param in groups[number]] for number in active}
+        sizes = tuple(map(sum, of_params.values()))
+        algorithms = (partitioned(self._of_groups[number], self._partition, of_params[number]) for number in active)
         initial = SideBySide(tuple(algorithms), sizes)
         initial.check()
         settings = self._read(active)

@@ -1,11 +1,9 @@
 """What parameter groups set from step to step: lr and an algorithm's hyperparameters."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any, Literal, get_args
-
-from torch import Tensor
 
 from ..core.algorithm import Algorithm
 from ..core.grouped import SideBySide
@@ -53,11 +51,11 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
 
-def partitioned(algorithm: Algorithm, partition: Partition, params: Iterable[Tensor]) -> Algorithm:
-    """The algorithm with a scale for every parameter, where `partition` says so. Raises ValueError."""
+def partitioned(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
+    """The algorithm with a scale for each parameter of these sizes, where `partition` says so. Raises ValueError."""
     if partition not in get_args(Partition):
         raise ValueError(f"partition={partition!r}: must be {' or '.join(map(repr, get_args(Partition)))}")
-    return algorithm if partition == "whole" else algorithm.with_blocks([param.numel() for param in params])
+    return algorithm if partition == "whole" else algorithm.with_blocks(sizes)
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
 from .compressed_mean import CompressedMean, check_sends_gradients, chosen_method
 from .optimizer_state import check_state, state_digest
+from .param_groups import Partition, partitioned
 
 
 class CompressedReplicas:
@@ -30,7 +31,12 @@ class CompressedReplicas:
     """
 
     def __init__(
-        self, model: nn.Module, algorithm: Algorithm, seed: int, scaler: torch.amp.GradScaler | None
+        self,
+        model: nn.Module,
+        algorithm: Algorithm,
+        seed: int,
+        scaler: torch.amp.GradScaler | None,
+        partition: Partition,
     ) -> None:
         if algorithm.clip is not None:
             raise ValueError(
@@ -47,16 +53,17 @@ class CompressedReplicas:
             "shard": info.shard_mesh_rank,
             "algorithm": described,
             "seed": seed,
+            "partition": partition,
         }
         hooks = {name: _Hook(name, group, scaler) for name, group in groups.items()}
         for hook in hooks.values():
-            for d in hook.of_shards:  # all of them, so that all ranks refuse
-                check_sends_gradients(algorithm, d)
+            for sizes in hook.of_shards:  # all of them, so that all ranks refuse
+                check_sends_gradients(partitioned(algorithm, partition, sizes), sum(sizes))
         shapes = {name: [tuple(param.sharded_param.shape) for param in hook.params] for name, hook in hooks.items()}
         compared = self._identity | {"replica": "any", "shapes": shapes}
         check_consistency(device, info.replicate_process_group, **compared)
         for name, hook in hooks.items():
-            hook.register(algorithm, keyed_seed(seed, "unit", name, "shard", info.shard_mesh_rank))
+            hook.register(algorithm, partition, keyed_seed(seed, "unit", name, "shard", info.shard_mesh_rank))
         self.units = {name: hook.mean for name, hook in hooks.items() if hook.mean}
         self._identity["d"] = {name: (sum(hook.sizes), str(hook.dtype)) for name, hook in hooks.items()}
 
@@ -101,14 +108,15 @@ class _Hook:
         self.sizes = [param.sharded_size.numel() for param in self.params]
         self.dtype = torch.promote_types(self.params[0].sharded_param.dtype, torch.float32)  # 16 bits are too few
         shards = self.info.shard_mesh_size
-        totals = [sum(_coordinates(param, shards, shard) for param in self.params) for shard in range(shards)]
-        self.of_shards = [d for d in totals if d]
+        of_shards = ([_coordinates(param, shards, shard) for param in self.params] for shard in range(shards))
+        self.of_shards = [[size for size in sizes if size] for sizes in of_shards if any(sizes)]
         self.mean: CompressedMean | None = None
         self.kept: Tensor | None = None
 
-    def register(self, algorithm: Algorithm, seed: int) -> None:
+    def register(self, algorithm: Algorithm, partition: Partition, seed: int) -> None:
         """Put this in the place of the all-reduce."""
         if any(self.sizes):
+            algorithm = partitioned(algorithm, partition, [size for size in self.sizes if size])
             zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
             self.mean = CompressedMean(algorithm, zeros, seed, self.info.replicate_process_group)
         self.group._all_reduce_hook = self
@@ -164,6 +172,7 @@ def compress_replicas(
     algorithm: Algorithm | str,
     seed: int = 0,
     scaler: torch.amp.GradScaler | None = None,
+    partition: Partition = "whole",
     **options: Any,
 ) -> CompressedReplicas:
     """Let a model that `fully_shard` put on a mesh of replicas and shards average its replicas by an algorithm.
@@ -174,7 +183,8 @@ def compress_replicas(
 
     Call it after the last `fully_shard`, on every rank. Shards are gathered and reduced as before; between replicas
     the algorithm's messages take the place of the all-reduce. The step stays that of the optimizer in the loop, and
-    the algorithm's own update is not used. Every unit's shard has its own scale and memory.
+    the algorithm's own update is not used. Every unit's shard has its own scale and memory. partition: "layer" gives
+    every parameter's part of a shard a scale of its own.
 
     algorithm: a name of conf/algorithm, with `options` of its function, or what such a function made; it sends
     gradients. scaler: the loop's GradScaler where it has one; gradients are remembered without its scale.
@@ -184,7 +194,7 @@ def compress_replicas(
     compressor that cannot take so few coordinates; Disagreement where the replicas do not have the same algorithm,
     seed and parameters; LostContact. Then the model is as it was.
     """
-    return CompressedReplicas(model, chosen_method(algorithm, options), seed, scaler)
+    return CompressedReplicas(model, chosen_method(algorithm, options), seed, scaler, partition)
 
 
 def _param_groups(model: nn.Module) -> dict[str, Any]:

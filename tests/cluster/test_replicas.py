@@ -23,7 +23,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms import compress_replicas
 from algorithms.comm.consistency import BYTES, Disagreement
-from algorithms.compressors import Identity, Qsgd, RandomK, ScaledSign, TopK
+from algorithms.compressors import Blocks, Identity, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import Adam
@@ -92,11 +92,13 @@ def trained(
     befalls: Callable[[Any], float | None] = lambda net: None,
     scaler: Any = None,
     restart: bool = False,
+    partition: Any = "whole",
     **options: Any,
 ) -> dict:
     """x after every step of a loop as anyone writes it, and what was counted, sent and delivered."""
     net, path, crossed = sharded(replicas, **options), [], []
-    state, optimizer = compress_replicas(net, algorithm, seed=3, scaler=scaler), optimizer_of(net)
+    state = compress_replicas(net, algorithm, seed=3, scaler=scaler, partition=partition)
+    optimizer = optimizer_of(net)
     for step in range(1, STEPS + 1):
         if restart and step == STEPS // 2:
             file = BytesIO()
@@ -261,6 +263,7 @@ def everything() -> dict:
     results: dict[str, Any] = {name: trained(algorithm) for name, algorithm in ALGORITHMS.items()}
     results["4 replicas"] = trained(SIGN, replicas=4)
     results["not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER())
+    results["layer"] = trained(SIGN, partition="layer")
     results["restarted"] = trained(SIGN, restart=True)
     results["kept"] = trained(SIGN, reshard_after_forward=False)
     half = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
@@ -295,19 +298,24 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
 
 
 @cache
-def parts(replicas: int) -> dict[tuple[str, int], Tensor]:
-    """The coordinates of every unit's shards."""
-    net, places, begin = network(), {}, 0
-    for name, param in net.named_parameters():
+def pieces(replicas: int) -> dict[tuple[str, int], list[Tensor]]:
+    """The coordinates of every unit's shards, those of a parameter after the other's."""
+    places, begin = {}, 0
+    for name, param in network().named_parameters():
         places[name] = torch.arange(begin, begin + param.numel()).view(param.shape)
         begin += param.numel()
     shards, found = RANKS // replicas, {}
     for unit, names in UNITS.items():
         rows = [places[name].chunk(shards) for name in names]
         for shard in range(shards):
-            found[unit, shard] = torch.cat([row[shard].flatten() if shard < len(row) else row[0][:0].flatten()
-                                            for row in rows])  # fmt: skip
+            found[unit, shard] = [row[shard].flatten() for row in rows if shard < len(row)]
     return found
+
+
+def parts(replicas: int) -> dict[tuple[str, int], Tensor]:
+    """`pieces` as one vector."""
+    none = torch.empty(0, dtype=torch.int64)
+    return {key: torch.cat([none, *found]) for key, found in pieces(replicas).items()}
 
 
 def gradients(x: Tensor, replicas: int, step: int) -> Tensor:
@@ -319,13 +327,22 @@ def gradients(x: Tensor, replicas: int, step: int) -> Tensor:
     return torch.stack(of_ranks).unflatten(0, (replicas, -1)).mean(1)
 
 
-def simulated(algorithm: Algorithm, replicas: int = 2, left_out: int | None = None) -> Tensor:
-    """x after every step of the harness's own rounds, a cluster of `replicas` workers for every shard of a unit."""
+def simulated(
+    algorithm: Algorithm | Callable[[tuple[int, ...]], Algorithm], replicas: int = 2, left_out: int | None = None
+) -> Tensor:
+    """x after every step of the harness's own rounds, a cluster of `replicas` workers for every shard of a unit.
+
+    algorithm: or what makes it of the sizes of the shard's parameters.
+    """
     x, path, t = parameters_to_vector(network().parameters()).detach(), [], 0
     clusters = {
-        (unit, shard): Simulated(algorithm, replicas, keyed_seed(3, "unit", unit, "shard", shard))
-        for (unit, shard), part in parts(replicas).items()
-        if len(part)
+        (unit, shard): Simulated(
+            algorithm if isinstance(algorithm, Algorithm) else algorithm(tuple(map(len, found))),
+            replicas,
+            keyed_seed(3, "unit", unit, "shard", shard),
+        )
+        for (unit, shard), found in pieces(replicas).items()
+        if found
     }
     states = {key: cluster.start(x[parts(replicas)[key]]) for key, cluster in clusters.items()}
     for step in range(1, STEPS + 1):
@@ -349,6 +366,12 @@ def test_every_shard_runs_the_harness_round(name: str, ranks: list[dict]) -> Non
 
 def test_replicas_of_one_shard_are_the_workers(ranks: list[dict]) -> None:
     torch.testing.assert_close(ranks[0]["4 replicas"]["x"], simulated(SIGN, replicas=4), rtol=1e-11, atol=1e-13)
+
+
+def test_every_parameter_of_a_shard_may_have_its_own_scale(ranks: list[dict]) -> None:
+    expected = simulated(lambda sizes: cd_adam(Blocks(ScaledSign(), sizes), ADAM))
+    torch.testing.assert_close(ranks[0]["layer"]["x"], expected, rtol=1e-11, atol=1e-13)
+    assert not torch.equal(ranks[0]["layer"]["x"], ranks[0]["cd_adam"]["x"])
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
