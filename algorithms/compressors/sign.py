@@ -33,10 +33,12 @@ class ScaledSign(Shardable):
 
     norm: Literal["l1", "l2"] = "l1"  # l1 (CD-Adam) | l2 (1-bit Adam)
 
-    grain = 1
-
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
+
+    @property
+    def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
+        return 1 if self.norm == "l1" else None  # its unit and its length are two passes over all shards
 
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
