@@ -126,8 +126,8 @@ class InPlace:
             return own
 
         worker, server, replica = _rebuilt(states, self.d)(map(owned, _vectors(states, self.d).values()))
-        if self._hears:
-            server = replace(server, aggregate=worker.memory.squeeze(-2))
+        if self._hears:  # the server's, which a worker that took over the mean of other workers has but for rounding
+            worker = replace(worker, memory=server.aggregate.unsqueeze(-2))
         if self._receives:
             replica = replace(replica, signal=server.memory)
         return States(worker, server, replica)
