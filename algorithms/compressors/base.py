@@ -99,10 +99,8 @@ class Shardable(Compressor):
     varies: bool = False
     """Whether the payloads of a shard differ in size from vector to vector."""
 
-    @property
-    def grain(self) -> int | None:
-        """`dense_shard` takes shards that begin at multiples of it as fast as the whole vector; None: none."""
-        return None
+    grain: int | None = None
+    """`dense_shard` takes shards that begin at multiples of it as fast as the whole vector; None: none."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.encode_shard(x, whole(x.shape[-1]), key)

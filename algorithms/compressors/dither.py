@@ -73,7 +73,8 @@ class Dither(GroupCodes):
     """Levels above zero at most."""
 
     unbiased = True
-    grain = None  # a draw is of the whole vector
+    # A draw is of the whole vector.
+    grain = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     def __post_init__(self) -> None:
         super().__post_init__()

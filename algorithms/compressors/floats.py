@@ -104,7 +104,7 @@ _FORMATS = {"e4m3": (torch.float8_e4m3fn, 126), "e5m2": (torch.float8_e5m2, 123)
 
 
 @dataclass(frozen=True)
-class Fp8(GroupCodes, Floats):
+class Fp8(GroupCodes, Floats):  # pyright: ignore[reportIncompatibleVariableOverride]: `grain` follows from an option
     """C(x)_j = ‖x_b‖∞/M times M·x_j/‖x_b‖∞ as an 8-bit float, in groups b of B neighbours: 8d + 32⌈d/B⌉ bits.
 
     `e4m3` has 4 bits of exponent, 4 of precision and M = 448, its largest number; `e5m2` has 5, 3 and M = 57344. The

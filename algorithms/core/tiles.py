@@ -144,6 +144,8 @@ class _Asked(Exception):
 class Tile(Shard):
     """A shard whose process has all shards, one after the other: it knows the answers to its first questions."""
 
+    _answers: Iterator[Tensor]
+
     def __init__(self, begin: int, end: int, d: int) -> None:
         super().__init__((0, begin, end, d), 1)
 

@@ -19,7 +19,7 @@ def _change_links(app: Sphinx, page: str, source: list[str]) -> None:
     """Sources link to what lies beside docs/, and results to docs/, so that they can be read in place; built pages
     have nothing beside them, and the results among them."""
     text = source[0].replace(f"](../{RESULTS.name}/", f"]({RESULTS.name}/").replace("](../docs/", "](../")
-    source[0] = re.sub(r"\[([^\]]+)\]\((?:[\w./-]*/|\.\./benchmarks/README\.md[\w#-]*)\)", r"\1", text)
+    source[0] = re.sub(r"\[([^\]]+)\]\((?:[\w./-]*/|\.\./benchmarks/[\w/]+\.md[\w#-]*)\)", r"\1", text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -74,8 +74,8 @@ class TestCompressor:
                     sent, expected = compressor.encode(x, WORKERS), compressor(x, WORKERS)
                     seen = compressor.decode(sent, d)
                     assert_same(seen.isnan(), expected.isnan(), "NaN in decode(encode(x)) and C(x)")
-                    numbers = [one.masked_fill(expected.isnan(), 0) for one in (seen, expected)]
-                    assert_same(*numbers, "decode(encode(x)) and C(x)")
+                    seen, expected = (one.masked_fill(expected.isnan(), 0) for one in (seen, expected))
+                    assert_same(seen, expected, "decode(encode(x)) and C(x)")
                     assert [(part.shape, part.dtype) for part in tensors(sent)] == form, "a message of another size"
 
     def test_takes_vectors_apart(self, compressor: Compressor) -> None:
