@@ -19,7 +19,7 @@ from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import SideBySide, seed_of_part
 from ..core.grouped import States as PartStates
-from ..core.tiles import InPlace, States, takes_tiles
+from ..core.tiles import InPlaceStates, States, supports_tiles
 from ..utils.seeding import keyed_seed
 from .flat_params import Flat, Pieces
 from .optimizer_state import check_state, of_parts, round_state, state_digest, to_device, to_parts
@@ -236,23 +236,23 @@ class CompressedOptimizer(torch.optim.Optimizer):
         for number, part, size in zip(self._active, current.parts, current.sizes, strict=True):
             self.meter.count_group(number, part, size, t, self._flat.dtype)
 
-    def _to_place(self) -> list[InPlace]:
+    def _to_place(self) -> list[InPlaceStates]:
         """Every part's states with rounds in place; nothing where a round needs other ranks or whole vectors.
 
         The parameters are then the only copy of x.
         """
         parts, sizes = self._initial.parts, self._initial.sizes
         alone = not self._is_distributed and not self._flat.is_master and (len(parts) == 1 or parts[0].clip is None)
-        if not (alone and all(takes_tiles(part, self._flat.device) for part in parts)):
+        if not (alone and all(supports_tiles(part, self._flat.device) for part in parts)):
             return []
         assert self._servers is not None
         replicas = [replace(replica, x=replica.x.new_empty(0)) for replica in self._replicas]
         states = map(States, self._workers, self._servers, replicas)
-        in_place = list(map(InPlace, parts, states, sizes, accumulate(sizes, initial=0)))
+        in_place = list(map(InPlaceStates, parts, states, sizes, accumulate(sizes, initial=0)))
         self._workers, self._servers, self._replicas = zip(*(one.states for one in in_place), strict=True)
         return in_place
 
-    def _round_in_place(self, in_place: list[InPlace]) -> bool:
+    def _round_in_place(self, in_place: list[InPlaceStates]) -> bool:
         """A round of the only worker; False where there was none."""
         flat, t, settings = self._flat, self.t + 1, self._read(self._active)
         flat.check()
