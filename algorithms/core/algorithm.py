@@ -9,7 +9,7 @@ State is dataclasses of tensors. The functions return new state and change none 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -69,7 +69,9 @@ def as_dicts(state: object) -> Any:
     """A state as nested dicts of the tensors themselves, not copies: no function of a round changes one in place."""
     if is_dataclass(state):
         return {field.name: as_dicts(getattr(state, field.name)) for field in fields(state)}
-    return dict(zip(getattr(state, "_fields", ()), state, strict=True)) if isinstance(state, tuple) else state
+    if isinstance(state, tuple):
+        return {name: as_dicts(part) for name, part in zip(getattr(state, "_fields", ()), state, strict=True)}
+    return state
 
 
 def from_dicts(saved: Any, like: S) -> S:
@@ -78,9 +80,25 @@ def from_dicts(saved: Any, like: S) -> S:
     Raises TypeError where the names are others.
     """
     kind: Any = type(like)
-    if is_dataclass(like):
+    if is_dataclass(like) or isinstance(like, tuple):
         return kind(**{name: from_dicts(part, getattr(like, name, None)) for name, part in saved.items()})
-    return kind(**saved) if isinstance(like, tuple) else saved
+    return saved
+
+
+def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What nested dicts hold, by dotted names."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from leaves(value, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, node
+
+
+def nested(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
+    """What `leaves` gave, in nested dicts such as `like`; None for what is not there."""
+    if isinstance(like, dict):
+        return {key: nested(found, part, f"{name}.{key}" if name else key) for key, part in like.items()}
+    return found.get(name)
 
 
 class Stage(Protocol):

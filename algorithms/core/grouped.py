@@ -79,18 +79,9 @@ class SideBySide:
         return answers, states
 
     def replica(self, payloads: Payload, states: States, lrs: Sequence[float], t: int) -> States:
-        signals = self.received(payloads, states, t)
+        signals = [part.received(*given, t) for part, *given in self._each(payloads, states)]
         norm = self._norm(signals)
         return tuple(part.apply_signal(*given, t, norm) for part, *given in self._each(signals, states, lrs))
-
-    def received(self, payloads: Payload, states: States, t: int) -> list[Tensor]:
-        """What the replicas of all parts make of the servers' payloads."""
-        return [part.received(*given, t) for part, *given in self._each(payloads, states)]
-
-    def clipped_aggregate(self, aggregates: Sequence[Tensor]) -> Tensor:
-        """What all parts move by [d], no longer than `clip` as a whole."""
-        norm = self._norm(aggregates)
-        return torch.cat([part.clipped_aggregate(one, norm) for part, one in self._each(aggregates)], -1)
 
     def check(self) -> None:
         """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""

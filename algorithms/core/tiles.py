@@ -6,11 +6,11 @@ The parts of all tiles are combined, and every tile starts again with the result
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch import Tensor
 from ..compressors.base import Shardable, Vector, Wrapper
 from ..compressors.shard import Shard, piece
 from ..utils.seeding import MessageKey
-from .algorithm import Algorithm, ReplicaState, ServerState, WorkerState
+from .algorithm import Algorithm, ReplicaState, ServerState, WorkerState, as_dicts, from_dicts, leaves, nested
 from .update_rules import Lr
 
 TILE = 2**17
@@ -63,15 +63,15 @@ class InPlaceStates:
         self._shares_signal = type(algorithm).received is Algorithm.received and algorithm.downlink.is_mirrored
         self.d, self._offset = d, offset
         self.states = self._separate(states)
-        vectors, rebuilt = _vectors(self.states, d), _rebuilder(self.states, d)
+        vectors = _vectors(self.states, d)
         mirrors = {"server.aggregate": self._shares_aggregate, "replica.signal": self._shares_signal}
         kept = [name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name)]
         self._kept = [attrgetter(name) for name in kept]
         self._tiles: list[tuple[Tile, States]] = []
         for begin in range(0, d, size := max(TILE, piece(d))):
             tile = Tile(begin, min(begin + size, d), d)
-            slices = (vector[..., tile.begin : tile.end] for vector in vectors.values())
-            self._tiles.append((tile, rebuilt(slices)))
+            slices = {name: vector[..., tile.begin : tile.end] for name, vector in vectors.items()}
+            self._tiles.append((tile, _with_vectors(self.states, slices)))
 
     def round(self, algorithm: Algorithm, gradient: Storage, x: Storage, lr: Lr, t: int, seed: int) -> None:
         """Round t for the worker's gradient [d] at x [d]: update x and the states.
@@ -119,14 +119,13 @@ class InPlaceStates:
 
     def _separate(self, states: States) -> States:
         known: set[int] = set()
-
-        def owned(tensor: Tensor) -> Tensor:
-            place = tensor.untyped_storage().data_ptr()
-            own = tensor.clone() if place in known else tensor
+        vectors = _vectors(states, self.d)
+        for name, vector in vectors.items():
+            place = vector.untyped_storage().data_ptr()
+            if place in known:
+                vectors[name] = vector.clone()
             known.add(place)
-            return own
-
-        worker, server, replica = _rebuilder(states, self.d)(map(owned, _vectors(states, self.d).values()))
+        worker, server, replica = _with_vectors(states, vectors)
         if self._shares_aggregate:  # exact; a worker loaded from the mean of other workers has it up to rounding
             worker = replace(worker, memory=server.aggregate.unsqueeze(-2))
         if self._shares_signal:
@@ -213,25 +212,11 @@ class _TileCompressor(Wrapper):
         return self.compressor.omega(self.current.tile.d)
 
 
-def _vectors(state: Any, d: int, name: str = "") -> dict[str, Tensor]:
-    """The vectors [..., d] of a state by dotted names."""
-    if isinstance(state, Tensor):
-        return {name: state} if state.shape[-1] == d else {}
-    found: dict[str, Tensor] = {}
-    for part in _field_names(state):
-        found |= _vectors(getattr(state, part), d, f"{name}.{part}" if name else part)
-    return found
+def _vectors(states: States, d: int) -> dict[str, Tensor]:
+    """The vectors [..., d] among states, by dotted names."""
+    return {name: one for name, one in leaves(as_dicts(states)) if isinstance(one, Tensor) and one.shape[-1] == d}
 
 
-def _rebuilder(state: Any, d: int) -> Callable[[Iterator[Tensor]], Any]:
-    """A function that makes a state like this one from other vectors, in the order of `_vectors`."""
-    if isinstance(state, Tensor) and state.shape[-1] == d:
-        return next
-    if not (names := _field_names(state)):
-        return lambda _: state
-    kind, parts = type(state), {name: _rebuilder(getattr(state, name), d) for name in names}
-    return lambda vectors: kind(**{name: part(vectors) for name, part in parts.items()})
-
-
-def _field_names(state: Any) -> Sequence[str]:
-    return [one.name for one in fields(state)] if is_dataclass(state) else getattr(state, "_fields", ())
+def _with_vectors(states: States, vectors: Mapping[str, Tensor]) -> States:
+    like = as_dicts(states)
+    return from_dicts(nested({**dict(leaves(like)), **vectors}, like), states)

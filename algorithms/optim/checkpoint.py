@@ -18,8 +18,9 @@ from torch.distributed.checkpoint import FileSystemReader, load  # pyright: igno
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from ..core.algorithm import leaves, nested
 from .optimizer import CompressedOptimizer
-from .optimizer_state import leaves, round_state, state_digest
+from .optimizer_state import round_state, state_digest
 
 _ALIKE = ("t", "skipped", "meter")  # on all ranks
 
@@ -70,7 +71,7 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
     state = {
         "of": {**about["of"], "rank": optimizer.rank},
         **{name: about[name] for name in _ALIKE},
-        **{name: _nested(leaves_found, own[name]) for name, leaves_found in found.items()},
+        **{name: nested(leaves_found, own[name]) for name, leaves_found in found.items()},
     }
     state["digest"] = state_digest(state)
     optimizer.load_state_dict({"state": {0: state}, "param_groups": about["param_groups"]})
@@ -87,13 +88,6 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
         if worker["memory"] is not None and not algorithm.uplink.is_carried_by_the_mean:
             kind = type(algorithm.uplink).__name__
             raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
-
-
-def _nested(found: dict[str, Any], like: Any, name: str = "") -> Any:
-    """Tensors by dotted names in nested dicts such as `like`, which also has what is no tensor."""
-    if isinstance(like, dict):
-        return {key: _nested(found, part, f"{name}.{key}" if name else key) for key, part in like.items()}
-    return found.get(name)
 
 
 def _digest(tensors: dict[str, Tensor]) -> Tensor:

@@ -1,13 +1,12 @@
 """Saved states: what they hold by dotted names, whether they are whole, and of the optimizer at hand."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..comm.consistency import digest
-from ..core.algorithm import as_dicts, from_dicts
+from ..core.algorithm import as_dicts, from_dicts, leaves
 from ..core.grouped import States
 from ..utils.seeding import keyed_seed
 
@@ -62,12 +61,3 @@ def state_digest(state: dict) -> int:
         f"{name}={digest(leaf.flatten().clone()) if isinstance(leaf, Tensor) else leaf}"  # cloned: aligned
         for name, leaf in leaves(state)
     ))  # fmt: skip
-
-
-def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """What nested dicts hold, by dotted names."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            yield from leaves(value, f"{name}.{key}" if name else str(key))
-    else:
-        yield name, node

@@ -3,18 +3,18 @@
 import math
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import as_dicts, clipped, from_dicts
+from algorithms.core.algorithm import as_dicts, clipped, from_dicts, leaves
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
-from experiments.cluster.base import Cluster, ClusterState
+from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
 
 
@@ -181,8 +181,8 @@ class Trainer:
     def _check_state(self) -> None:
         """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
         where it is, which looks like training."""
-        for name, vectors in state_vectors(self.state):
-            if math.isfinite(vectors.sum().item()):  # the fastest pass; it may overflow
+        for name, vectors in leaves(as_dicts(self.state)):  # sums are fastest, but may overflow
+            if not isinstance(vectors, Tensor) or math.isfinite(vectors.sum().item()):
                 continue
             for trial, *worker in (~vectors.isfinite().all(-1)).nonzero().tolist()[:1]:
                 where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
@@ -197,16 +197,6 @@ class Trainer:
         # Of several step sizes the others' numbers end too, which is nothing that came of those.
         error = Diverged if self.t and len(self.lrs) == 1 else RunError
         raise error(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
-
-
-def state_vectors(state: ClusterState) -> Iterator[tuple[str, Tensor]]:
-    """The vectors of a state, each with the names that lead to it."""
-    for part, memories in vars(state).items():
-        for name, memory in vars(memories).items() if memories else ():
-            own = {"": memory} if isinstance(memory, Tensor) else memory._asdict() if memory else {}
-            for moment, vectors in own.items():
-                if vectors.numel():
-                    yield f"{part}.{name}.{moment}".rstrip("."), vectors
 
 
 def _crc(vectors: Tensor) -> int:

@@ -12,10 +12,11 @@ from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from algorithms.compressors import ScaledSign, TopK
+from algorithms.core.algorithm import leaves
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.optim.optimizer_state import leaves, round_state
+from algorithms.optim.optimizer_state import round_state
 
 FAST = ["cd_adam", "naive natural", "quantized_adam clipped"]
 
