@@ -26,6 +26,7 @@ import torch.distributed as dist
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, interpolate
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
 from algorithms import CompressedOptimizer, LocalSteps
@@ -33,6 +34,7 @@ from data.shakespeare import load
 from experiments.models.initial import initialise
 from experiments.models.transformer import transformer
 from experiments.run_store.environment import environment
+from plots.figure.markdown import row_table
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -62,23 +64,16 @@ MNIST = {
     "sparseloco": [1e-3],
     "diloco": [1e-3],
 }
-NANOGPT = {
-    "torch": [1e-3],
-    "loco": [1e-3],
-    "onebit_adam": [1e-3],
-    "cd_adam": [1e-3],
-    "naive": [1e-3],
-    "distributed_lion": [1e-3],
-    "cd_adam partition=layer": [1e-3],
-    "sparseloco": [1e-3],
-    "diloco": [1e-3],
-}
 PERIODS = {"sparseloco": 15, "diloco": 10}
+NANOGPT = (
+    *("torch", "loco", "onebit_adam", "cd_adam", "naive", "distributed_lion", "cd_adam partition=layer"),
+    *PERIODS,
+)
 
 
 def cases() -> list[Case]:
     """All runs. What has a warm-up is trained for each number of steps anew."""
-    found = [Case("nanogpt", method, lr, 0, (300,)) for method, lrs in NANOGPT.items() for lr in lrs]
+    found = [Case("nanogpt", method, 1e-3, 0, (300,)) for method in NANOGPT]
     for seed in range(3):
         for method, lrs in MNIST.items():
             lengths = [(30,), (90,)] if method == "onebit_adam" else [(30, 90)]
@@ -86,46 +81,29 @@ def cases() -> list[Case]:
     return found
 
 
-class AveragedAdam(torch.optim.Adam):
-    """torch's own, on the mean gradient of all ranks, as DistributedDataParallel gives it."""
-
-    def step(self) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        for param in self.param_groups[0]["params"]:
-            dist.all_reduce(param.grad)
-            param.grad /= dist.get_world_size()
-        super().step()
-
-
-Steps = AveragedAdam | CompressedOptimizer | LocalSteps
-
-
-def optimizer_of(case: Case, model: nn.Module, betas: tuple[float, float]) -> Steps:
-    """What steps the model."""
-    params = list(model.parameters())
+def trained(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """The model as it is trained, and what steps it."""
+    inner = torch.optim.Adam(model.parameters(), lr=case.lr, betas=betas)  # AdamW too: there is no decay
     if case.method == "torch":
-        return AveragedAdam(params, lr=case.lr, betas=betas)  # AdamW too: there is no decay
+        return DistributedDataParallel(model), inner
     if case.method in PERIODS:
-        inner = torch.optim.Adam(params, lr=case.lr, betas=betas)
-        return LocalSteps(inner, case.method, period=PERIODS[case.method])
+        return model, LocalSteps(inner, case.method, period=PERIODS[case.method])
     method, _, partition = case.method.partition(" partition=")
     options: dict[str, Any] = {
         "loco": {"betas": betas},
         "onebit_adam": {"rounds": case.ends[-1], "betas": betas},
         "distributed_lion": {"workers": dist.get_world_size()},
     }.get(method, {})
-    return CompressedOptimizer(params, method, lr=case.lr, partition=partition or "whole", **options)
-
-
-def digits() -> tuple[Tensor, Tensor]:
-    """Images [1797, 1, 28, 28], scaled as the script scales MNIST's, and their labels."""
-    found = load_digits()
-    images = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16
-    return (interpolate(images, size=28, mode="bilinear") - 0.1307) / 0.3081, torch.tensor(found.target)
+    return model, CompressedOptimizer(
+        model.parameters(), method, lr=case.lr, partition=partition or "whole", **options
+    )
 
 
 def mnist(case: Case) -> Iterator[dict[str, float]]:
-    """Test loss and accuracy."""
-    images, labels = digits()
+    """Test loss and accuracy, of images [1797, 1, 28, 28] that are scaled as the script scales MNIST's."""
+    found = load_digits()
+    images, labels = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(found.target)
+    images = (interpolate(images, size=28, mode="bilinear") - 0.1307) / 0.3081
     is_test = torch.arange(len(images)) % 5 == 0
     rank, size = dist.get_rank(), dist.get_world_size()
     mine, mine_labels = images[~is_test][rank::size], labels[~is_test][rank::size]
@@ -134,7 +112,7 @@ def mnist(case: Case) -> Iterator[dict[str, float]]:
         *(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25)),
         *(nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10)),
     )
-    optimizer = optimizer_of(case, model, betas=(0.9, 0.999))
+    model, optimizer = trained(case, model, betas=(0.9, 0.999))
     torch.manual_seed(1000 * case.seed + rank)
     for step in range(1, case.ends[-1] + 1):
         batch = torch.randperm(len(mine))[: 64 // size]
@@ -154,7 +132,7 @@ def nanogpt(case: Case, data_dir: str) -> Iterator[dict[str, float]]:
     train, held_out = (torch.from_numpy(codes).long() for codes in (text.train, text.held_out))
     model, [steps] = transformer(), case.ends
     initialise(model, case.seed)
-    optimizer = optimizer_of(case, model, betas=(0.9, 0.99))
+    model, optimizer = trained(case, model, betas=(0.9, 0.99))
     torch.manual_seed(1000 * case.seed + rank)
     for step in range(steps):
         decay = 0.1 + 0.9 * (1 + cos(pi * max(0, step - 50) / (steps - 50))) / 2
@@ -173,32 +151,27 @@ def loss_of(model: nn.Module, codes: Tensor, starts: Tensor) -> Tensor:
     return cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
 
 
-def bits(optimizer: Steps, steps: int) -> int:
+def bits(optimizer: torch.optim.Optimizer, steps: int) -> int:
     """Sent and received by one rank; of a dense round as the table of methods counts it."""
-    if isinstance(optimizer, AveragedAdam):
-        return 64 * steps * sum(param.numel() for param in optimizer.param_groups[0]["params"])
-    return optimizer.meter.bits
+    if isinstance(optimizer, CompressedOptimizer | LocalSteps):
+        return optimizer.meter.bits
+    return 64 * steps * sum(param.numel() for param in optimizer.param_groups[0]["params"])
 
 
 def report(rows: pd.DataFrame) -> str:
     """Markdown: what it was measured on, and a table a script; means over seeds, with the least and the greatest."""
     here = f"{date.today()}, {environment()['processor']}, torch {torch.__version__}"
     lines = [f"# First scripts\n\n{here}; 2 gloo ranks, by `benchmarks.first_scripts`, which says what they train.\n"]
-    for script, found in rows.copy().groupby("script"):
+    for script, found in rows.groupby("script"):
         dense = found[found["method"] == "torch"].groupby("steps")["bits"].first()
-        found["times"] = found["steps"].map(dense) / found["bits"]
-        table = found.groupby(["method", "lr", "steps"], sort=False)
-        told = pd.DataFrame({
-            **{name: table[name].agg(spread) for name in ("loss", "accuracy") if found[name].notna().any()},
-            "times fewer bits": table["times"].mean().map("{:.3g}".format),
-        }).reset_index()  # fmt: skip
+        found = found.dropna(axis=1, how="all").assign(times=found["steps"].map(dense) / found["bits"])
+        told = found.groupby(["method", "lr", "steps"], sort=False).agg({
+            **{name: spread for name in ("loss", "accuracy") if name in found},
+            "times": lambda times: f"{times.mean():.3g}",
+        }).rename(columns={"times": "times fewer bits"}).reset_index().astype(str)  # fmt: skip
         seeds = ", ".join(map(str, sorted(set(found["seed"]))))
         about = f"Seeds {seeds}. Means, with the least and the greatest." if "," in seeds else f"Seed {seeds}."
-        lines += [
-            f"## {script}\n\n{about}\n",
-            markdown(told.astype(str)),
-            "",
-        ]
+        lines += [f"## {script}\n\n{about}\n", *row_table(list(told), told.to_numpy()), ""]
     return "\n".join(lines)
 
 
@@ -208,11 +181,6 @@ def spread(values: pd.Series) -> str:
     if len(values) == 1:
         return f"{values.mean():.3f}"
     return f"{values.mean():.3f} ({values.min():.3f} to {values.max():.3f})"
-
-
-def markdown(table: pd.DataFrame) -> str:
-    rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def main(arguments: list[str]) -> None:

@@ -5,17 +5,16 @@
 
 Every process has one thread. A method and `torch.optim.AdamW(foreach=True)` step the same parameters in turn, so that
 whatever else the machine does meets both. Times are medians: of a step the process's own, of the hook those of a
-clock. Memory is a fresh process's: what it holds after a step
-beyond parameters and gradients, and the most that it has during one.
+clock. Memory is a fresh process's: what it holds after a step beyond parameters and gradients, and its most in one.
 """
 
 import os
-import socket
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
@@ -118,16 +117,13 @@ def _apart(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def _ranks(method: str, million: int) -> tuple[float, float]:
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    with mp.get_context("spawn").Pool(2, torch.set_num_threads, (1,)) as pool:
-        return pool.starmap(_of_rank, [(rank, port, method, million) for rank in range(2)], chunksize=1)[0]
+    with TemporaryDirectory() as folder, mp.get_context("spawn").Pool(2, torch.set_num_threads, (1,)) as pool:
+        return pool.starmap(_of_rank, [(rank, folder, method, million) for rank in range(2)], chunksize=1)[0]
 
 
-def _of_rank(rank: int, port: int, method: str, million: int) -> tuple[float, ...]:
+def _of_rank(rank: int, folder: str, method: str, million: int) -> tuple[float, ...]:
     """A training step with a hook and one without, in turn."""
-    dist.init_process_group("gloo", init_method=f"tcp://localhost:{port}", rank=rank, world_size=2)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     steps = [_training(million, hooked) for hooked in (method, "")]
     times = _in_turn(steps, perf_counter)
     steps.clear()  # DDP's models go before their process group

@@ -144,7 +144,7 @@ class _NeedsReduction(Exception):
 class Tile(Shard):
     """A shard of a process that has all shards, with the results of its first reductions."""
 
-    _answers: Iterator[Tensor]
+    _results: Iterator[Tensor]
 
     def __init__(self, begin: int, end: int, d: int) -> None:
         super().__init__((0, begin, end, d), 1)
