@@ -45,24 +45,29 @@ class ScaledCodes(Shardable):
     def decode(self, payload: Codes, d: int) -> Tensor:
         codes, scale = payload
         levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
-        return scale * self._shares(levels, scale.dtype)
+        return self._by_scale(torch.mul, self._shares(levels, scale.dtype), scale)
 
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 
     def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
         levels, scale = self._quantize(x, shard, key)
-        return scale * self._shares(levels, x.dtype)
+        return self._by_scale(torch.mul, self._shares(levels, x.dtype), scale)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32
 
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
         scale = nan_unless_finite(self._scale(x, shard))
-        return self._levels(x / divisor(scale), shard, key) + 0, scale  # + 0 because −0 has no code
+        shares = self._by_scale(torch.div, x, divisor(scale))
+        return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         return shard.largest(x.abs())
+
+    def _by_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
+        """An operation of every coordinate [..., d] and its scale."""
+        return operation(x, scale)
 
     @abstractmethod
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
@@ -86,11 +91,6 @@ class GroupCodes(ScaledCodes):
         if self.block < 1:
             raise ValueError(f"block={self.block}: a group has at least one coordinate")
 
-    def decode(self, payload: Codes, d: int) -> Tensor:
-        codes, scale = payload
-        levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
-        return self._by_group(torch.mul, self._shares(levels, scale.dtype), scale)
-
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         begin, end = shard.begin // self.block, -(-shard.end // self.block)
         return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])
@@ -103,17 +103,11 @@ class GroupCodes(ScaledCodes):
         step = lcm(self.block, 8)
         return range(step, d, step)
 
-    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
-        levels, scale = self._quantize(x, shard, key)
-        return self._by_group(torch.mul, self._shares(levels, x.dtype), scale)
-
     def bits(self, d: int) -> int:
         return self.width * d + 32 * -(-d // self.block)
 
-    def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
-        scale = nan_unless_finite(self._of_groups(self._groups(x)))
-        shares = self._by_group(torch.div, x, divisor(scale))
-        return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
+    def _scale(self, x: Tensor, shard: Shard) -> Tensor:
+        return self._of_groups(self._groups(x))
 
     def _of_groups(self, groups: Tensor) -> Tensor:
         """The scales [..., G] of groups [..., G, block], filled up with zeros: ‖·‖∞ unless said otherwise."""
@@ -124,8 +118,7 @@ class GroupCodes(ScaledCodes):
         missing = -x.shape[-1] % self.block
         return (pad(x, (0, missing)) if missing else x).unflatten(-1, (-1, self.block))
 
-    def _by_group(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
-        """An operation of every coordinate [..., d] and its group's scale."""
+    def _by_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
         return operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)[..., : x.shape[-1]].contiguous()
 
 
