@@ -115,9 +115,9 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
 
 
 def draws(compressor: Compressor) -> bool:
-    return isinstance(
-        getattr(compressor, "compressor", compressor), (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd)
-    )
+    one = getattr(compressor, "compressor", compressor)
+    always = (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd)
+    return isinstance(one, always) or getattr(one, "stochastic", False)
 
 
 @pytest.mark.parametrize("compressor", [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))], ids=str)
