@@ -1,4 +1,4 @@
-"""What ranks compare before they step together: some bytes beside every payload, in the same two collectives."""
+"""Ranks compare their states before every round, by some bytes next to each payload in the same two collectives."""
 
 import struct
 from collections import Counter
@@ -20,29 +20,29 @@ from .gather_broadcast import GatherBroadcast, contact
 
 _NUMBERS = 5  # in a header and in a verdict, before the flags of parameters
 BYTES = 8 * _NUMBERS
-"""Of these numbers: no algorithm sends them, nor the flags, and no meter counts them."""
+"""Size of these numbers. No meter counts them or the flags, because they are no part of an algorithm."""
 
-_FLAGS = 63  # of parameters, in a number of 64 bits with a sign
-_BLOCKS, _COLUMNS = 61, 64  # of a digest's layout; rows of 64 numbers are added up at the speed of memory
-_GO, _SKIP, _REFUSED, _DIFFER = range(4)  # what a verdict begins with; _DIFFER and more name the quantity
+_FLAGS = 63  # flags of parameters in a signed number of 64 bits
+_BLOCKS, _COLUMNS = 61, 64  # layout of a digest; rows of 64 numbers are added at the speed of memory
+_GO, _SKIP, _REFUSED, _DIFFER = range(4)  # first number of a verdict; _DIFFER + i: quantity i differs
 _ADVICE = {
-    "round": "every rank loads the state that it saved in the same step",
-    "lr": "a scheduler is given the same number on every rank, such as the mean of all ranks' losses",
-    "x": "parameters are changed from outside on all ranks alike or not at all, on machines that compute alike; "
+    "round": "load states that all ranks saved in the same step",
+    "lr": "give schedulers the same number on every rank, such as the mean of all ranks' losses",
+    "x": "change parameters from outside on all ranks alike or not at all, and use machines that compute alike; "
     "DistributedDataParallel.join is not supported",
     "replicated": "parameters outside this optimizer must be equal too; average their gradients over the ranks",
-    "settings": "lr, weight_decay, betas and momentum of every parameter group are the same on every rank",
+    "settings": "set lr, weight_decay, betas and momentum of every parameter group alike on all ranks",
 }
 
 
 Readiness = Literal["ready", "not finite", "refused"]
-"""Of a rank before a round: it steps, its gradient is not finite, or it cannot step and raises."""
+"""State of a rank before a round: it can step, its gradient is not finite, or it cannot step and raises an error."""
 
 _READINESS = get_args(Readiness)
 
 
 class Disagreement(RuntimeError):
-    """A rank is not where the others are: `rank`, in `step` (from 1; 0 before the first), differs in `quantity`."""
+    """A rank differs from the others: `rank`, in `step` (from 1; 0 before the first), in `quantity`."""
 
     def __init__(self, rank: int, step: int, quantity: str, why: str) -> None:
         super().__init__(rank, step, quantity, why)
@@ -52,21 +52,21 @@ class Disagreement(RuntimeError):
         return f"step {self.step}: rank {self.rank} differs from the others in {self.quantity}: {self.why}"
 
 
-class Beside(NamedTuple):
-    """A payload with what crosses beside it: a header up, a verdict down."""
+class CheckedPayload(NamedTuple):
+    """A payload with its control numbers: a header on the way up, a verdict on the way down."""
 
     control: Tensor  # int64 [..., _NUMBERS + ⌈parameters / 63⌉]
     payload: Payload
 
 
 class ConsistentGatherBroadcast(GatherBroadcast):
-    """A wire on which ranks that differ do not step, and on which all step or none does.
+    """A wire that compares ranks in every round. Either all ranks step or none does.
 
-    A rank's header is round, lr, a digest of x and one of parameters elsewhere, in one number a digest of its other
-    settings and its readiness, and a bit a parameter: whether it has a gradient. The server compares headers, and
-    sends its verdict with the bits of all ranks, joined by or.
+    A rank's header has the round, lr, a digest of x, a digest of parameters outside the optimizer, and one number for
+    its other settings and its readiness. One bit per parameter follows: whether it has a gradient. The server
+    compares headers, and sends its verdict with the bits of all ranks, joined by or.
 
-    parameters: how many have such a bit. needs_all: no round without a gradient for each of them.
+    parameters: the number of these bits. needs_all: a round needs a gradient of every parameter.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ConsistentGatherBroadcast(GatherBroadcast):
     ) -> None:
         super().__init__(algorithm, seed, group)
         self._parameters, self._needs_all = parameters, needs_all
-        self._next = 1  # the round that the others take this rank to be in
+        self._next = 1  # the round that the other ranks expect
 
     def step(
         self,
@@ -91,72 +91,74 @@ class ConsistentGatherBroadcast(GatherBroadcast):
         readiness: Readiness = "ready",
         settings: object = "",
         replicated: int = 0,
-        with_gradient: int = 0,
+        gradient_flags: int = 0,
     ) -> tuple[Payload | None, Any, int]:
-        """What `exchange` returns, and the parameters with a gradient on any rank; None and the state as it was where
-        a rank is not ready, where no parameter has a gradient, or where one has none and all need it.
+        """Compare ranks and exchange: the server's payload, its new state, and the gradient flags of all ranks.
 
-        x [d] are this rank's parameters before round t; settings: what else is to be the same on all ranks, as text;
-        replicated: a digest of parameters elsewhere; with_gradient: bit i is set where parameter i has a gradient.
-        Raises Disagreement, on every rank except those that refuse, and LostContact.
+        The payload is None and the state unchanged where the round is skipped: a rank is not ready, no parameter has
+        a gradient, or one has none and all are needed.
+
+        x [d]: this rank's parameters before round t. settings: all else that must be equal on all ranks, compared as
+        text. replicated: a digest of parameters outside the optimizer. gradient_flags: bit i is set where parameter i
+        has a gradient. Raises Disagreement, on every rank except those that refuse, and LostContact.
         """
         of_settings = keyed_seed(str(settings)) >> 2 << 2
         header = [t, _bits(lr), digest(x), replicated, of_settings | _READINESS.index(readiness)]
-        flags = [with_gradient >> at & (1 << _FLAGS) - 1 for at in range(0, self._parameters, _FLAGS)]
-        if t != self._next:  # a state was loaded, perhaps not everywhere, and messages of round t may be longer
+        flags = [gradient_flags >> at & (1 << _FLAGS) - 1 for at in range(0, self._parameters, _FLAGS)]
+        if t != self._next:  # a state was loaded, perhaps not on all ranks, and messages of round t may be longer
             key = MessageKey(self.seed, "up", self._next, (self.rank,))
             nothing = self.algorithm.uplink.codec(self._next).encode(torch.zeros_like(x).unsqueeze(0), key)
             unready = of_settings | _READINESS.index("not finite")
             self._compare(nothing, server, x, [*header[:-1], unready, *flags], like=self._next)
-        down, server, with_gradient = self._compare(up, server, x, [*header, *flags], like=t)
+        down, server, gradient_flags = self._compare(up, server, x, [*header, *flags], like=t)
         self._next = t if down is None else t + 1
-        return down, server, with_gradient
+        return down, server, gradient_flags
 
     def _compare(
         self, up: Payload, server: Any, x: Tensor, header: list[int], like: int
     ) -> tuple[Payload | None, Any, int]:
-        answer, server = self.exchange(Beside(torch.tensor([header], device=x.device), up), server, x, like)
-        assert isinstance(answer, Beside)
+        answer, server = self.exchange(CheckedPayload(torch.tensor([header], device=x.device), up), server, x, like)
+        assert isinstance(answer, CheckedPayload)
         kind, rank, theirs, expected, _, *flags = answer.control.tolist()
         if kind >= _DIFFER:
             raise _disagreement(list(_ADVICE)[kind - _DIFFER], rank, header[0], theirs, expected)
         if kind == _REFUSED and header[_NUMBERS - 1] & 3 != _READINESS.index("refused"):
-            raise Disagreement(rank, header[0], "parameters", "it cannot step, and its own error says why")
-        return (answer.payload if kind == _GO else None), server, _joined(flags)
+            raise Disagreement(rank, header[0], "parameters", "it cannot step; see the error of that rank")
+        return (answer.payload if kind == _GO else None), server, _join_flags(flags)
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        arrived = [message for message in payloads if isinstance(message, Beside)]
+        arrived = [message for message in payloads if isinstance(message, CheckedPayload)]
         headers = torch.stack([message.control for message in arrived]).tolist()
         flags = [reduce(or_, of_ranks) for of_ranks in zip(*(header[_NUMBERS:] for header in headers), strict=True)]
         verdict = _verdict([header[:_NUMBERS] for header in headers])
-        if verdict[0] == _GO and not may_step(_joined(flags), self._parameters, self._needs_all):
+        if verdict[0] == _GO and not may_step(_join_flags(flags), self._parameters, self._needs_all):
             verdict[0] = _SKIP
         if verdict[0] == _GO:
             down, server = super()._serve([message.payload for message in arrived], server, x, t)
         else:
             down = super()._template(x, t)
-        return Beside(torch.tensor([*verdict, *flags], device=x.device), down), server
+        return CheckedPayload(torch.tensor([*verdict, *flags], device=x.device), down), server
 
     def _template(self, x: Tensor, t: int) -> Payload:
         numbers = _NUMBERS + -(-self._parameters // _FLAGS)
-        return Beside(torch.zeros(numbers, dtype=torch.int64, device=x.device), super()._template(x, t))
+        return CheckedPayload(torch.zeros(numbers, dtype=torch.int64, device=x.device), super()._template(x, t))
 
 
-def may_step(with_gradient: int, parameters: int, needs_all: bool) -> bool:
-    """Whether so many parameters have a gradient: some, or all where all are needed."""
-    return with_gradient == (1 << parameters) - 1 if needs_all else bool(with_gradient) or not parameters
+def may_step(gradient_flags: int, parameters: int, needs_all: bool) -> bool:
+    """Whether enough parameters have a gradient: at least one, or all where all are needed."""
+    return gradient_flags == (1 << parameters) - 1 if needs_all else bool(gradient_flags) or not parameters
 
 
 def check_consistency(device: torch.device, group: dist.ProcessGroup | None = None, **quantities: object) -> None:
-    """Raise Disagreement on every rank of a group where they differ in the text of a quantity. One collective.
+    """Compare quantities between the ranks of a group, as text, in one collective.
 
-    Also raises LostContact.
+    Raises Disagreement on every rank where they differ, and LostContact.
     """
     mine = torch.tensor([keyed_seed(str(value)) for value in quantities.values()], device=device)
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     with contact():
         dist.all_gather(everyone, mine, group)
-    if found := _odd_one([row.tolist() for row in everyone]):
+    if found := _first_difference([row.tolist() for row in everyone]):
         rank, index = found
         name, own = list(quantities.items())[index]
         here = dist.get_rank(group)
@@ -164,10 +166,10 @@ def check_consistency(device: torch.device, group: dist.ProcessGroup | None = No
 
 
 def digest(vector: Tensor) -> int:
-    """64 bits that depend on every bit of a vector [d], whatever its dtype, and on where it stands; read once.
+    """A 64-bit hash of a vector [d] of any dtype, in one pass.
 
-    Blocks of rows of whole numbers are summed, and the sums hashed: one bit changes one sum, an exchange of two
-    coordinates none where they share block and column.
+    Blocks of rows of whole numbers are summed, and the sums hashed. One changed bit changes one sum. Two coordinates
+    that swap places change nothing where they share block and column.
     """
     raw = vector.view(torch.uint8)
     whole = len(raw) - len(raw) % (8 * _BLOCKS * _COLUMNS)
@@ -183,18 +185,18 @@ def is_finite(vector: Tensor) -> bool:
 
 
 def _verdict(headers: list[list[int]]) -> list[int]:
-    """[what to do; where ranks differ: the rank, its value and the others'; 0]."""
+    """The numbers of a verdict: its kind, then the rank that differs, its value, the others' value, and 0."""
     same = [[*header[:-1], header[-1] >> 2] for header in headers]
-    if found := _odd_one(same):
+    if found := _first_difference(same):
         rank, index = found
-        return [_DIFFER + index, rank, same[rank][index], _commonest(row[index] for row in same), 0]
+        return [_DIFFER + index, rank, same[rank][index], _most_common(row[index] for row in same), 0]
     readiness = [_READINESS[header[-1] & 3] for header in headers]
     if "refused" in readiness:
         return [_REFUSED, readiness.index("refused"), 0, 0, 0]
     return [_SKIP if "not finite" in readiness else _GO, 0, 0, 0, 0]
 
 
-def _joined(flags: Sequence[int]) -> int:
+def _join_flags(flags: Sequence[int]) -> int:
     return sum(some << _FLAGS * number for number, some in enumerate(flags))
 
 
@@ -207,17 +209,17 @@ def _disagreement(quantity: str, rank: int, t: int, theirs: int, expected: int) 
     return Disagreement(rank, t, quantity, advice)
 
 
-def _odd_one(rows: list[list[int]]) -> tuple[int, int] | None:
-    """The first rank that has another value than most, and the number of the value; None where all rows are equal."""
+def _first_difference(rows: list[list[int]]) -> tuple[int, int] | None:
+    """The first rank with another value than most, and the index of the value; None where all rows are equal."""
     for index, values in enumerate(zip(*rows, strict=True)):
-        expected = _commonest(values)
+        expected = _most_common(values)
         for rank, value in enumerate(values):
             if value != expected:
                 return rank, index
     return None
 
 
-def _commonest(values: Iterable[int]) -> int:
+def _most_common(values: Iterable[int]) -> int:
     return Counter(values).most_common(1)[0][0]
 
 

@@ -1,4 +1,4 @@
-"""The mean gradient of a process group, as a method's two channels deliver it: one round of workers and a server."""
+"""The mean gradient of a process group by a method's two channels, without the method's update."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -15,7 +15,7 @@ from ..core.update_rules import SGD, Update
 from ..registry import load_method
 from .optimizer_state import to_device
 
-_OF_GRADIENTS = (
+_GRADIENT_STEPS = (
     "start_workers",
     "start_moments",
     "worker_message",
@@ -27,17 +27,17 @@ _OF_GRADIENTS = (
     "received",
     "apply_signal",
 )
-"""What a method may not do in its own way if a hook is to stand for it."""
+"""A method that overrides one of these does not send plain gradients, so a hook cannot run it."""
 
 
 class CompressedMean:
-    """g̃_t [d], what a method makes of the gradients of all ranks of a group. The optimizer steps with it.
+    """Averages the gradients of a group's ranks by a method's two channels: g̃_t [d], with which an optimizer steps.
 
-    Every rank is a worker, and rank 0 of the group is the server too. `t` counts rounds. Where some rank's gradient
-    is not finite all ranks receive NaN, memories and `t` stay as they were, and `skipped` counts the round. `meter`
+    Every rank is a worker, and rank 0 of the group is also the server. `t` counts rounds. If a rank's gradient is not
+    finite, all ranks receive NaN. Memories and `t` then stay as they were, and `skipped` counts the round. `meter`
     counts what one worker sent and received.
 
-    zeros: a vector [d] of the gradients' dtype and device; group: None is the default group.
+    zeros: a vector [d] with the gradients' dtype and device. group: None is the default group.
     Raises ValueError for a compressor that cannot take d coordinates.
     """
 
@@ -52,11 +52,11 @@ class CompressedMean:
         self._server = algorithm.start_server(zeros) if self._wire.rank == 0 else None
 
     def round(self, gradient: Tensor | None, x: Tensor) -> Tensor:
-        """g̃_t [d] for this worker's gradient [d]; NaN where a rank's gradient is not finite.
+        """g̃_t [d] for this worker's gradient [d]; NaN if a rank's gradient is not finite.
 
-        x [d] are the parameters, which ranks compare. A rank without a gradient takes part, and raises its own error
-        afterwards, or the others would wait for it. Raises Disagreement, also where another rank has no gradient, and
-        LostContact.
+        Ranks compare the parameters x [d]. A rank that cannot give a gradient takes part with None and raises its own
+        error afterwards; otherwise the others would wait for it. Raises Disagreement, also where another rank has no
+        gradient, and LostContact.
         """
         t, readiness = self.t + 1, _readiness(gradient)
         sent = gradient if gradient is not None and readiness == "ready" else torch.zeros_like(x)
@@ -72,7 +72,7 @@ class CompressedMean:
         return self.algorithm.clipped_aggregate(signal)
 
     def state(self) -> dict[str, Any]:
-        """What this rank remembers, in nested dicts."""
+        """This rank's state, in nested dicts."""
         return {
             "t": self.t,
             "skipped": self.skipped,
@@ -83,7 +83,7 @@ class CompressedMean:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave on the same rank."""
+        """Load what `state` returned on the same rank."""
         here = to_device(state, self._replica.signal.device)
         self._worker = from_dicts(here["worker"], self._worker)
         self._server = from_dicts(here["server"], self._server) if self._server else None
@@ -97,8 +97,8 @@ def _readiness(gradient: Tensor | None) -> Readiness:
     return "ready" if is_finite(gradient) else "not finite"
 
 
-def chosen_method(algorithm: Algorithm | str, options: dict[str, Any]) -> Algorithm:
-    """The method of a name with its options, or the one given. Raises ValueError, also for options without a name."""
+def resolve_method(algorithm: Algorithm | str, options: dict[str, Any]) -> Algorithm:
+    """The method itself, or the one of this name with its options. Raises ValueError."""
     if isinstance(algorithm, str):
         return load_method(algorithm, **options)
     if options:
@@ -107,14 +107,14 @@ def chosen_method(algorithm: Algorithm | str, options: dict[str, Any]) -> Algori
 
 
 def check_sends_gradients(algorithm: Algorithm, d: int) -> Algorithm:
-    """The method without an update of its own. Raises ValueError where it sends anything but gradients [d]."""
+    """The method without its own update. Raises ValueError if it sends anything but gradients [d]."""
     own, update = type(algorithm), type(algorithm.update)
-    differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _OF_GRADIENTS)
+    differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _GRADIENT_STEPS)
     if differs or update.worker_message is not Update.worker_message:
         raise ValueError(
-            f"{algorithm}: this method does not send gradients, or makes its own step, which a hook for gradients "
-            "cannot take over. With the whole model on every rank, use CompressedOptimizer"
+            f"{algorithm}: this method does not send gradients, or makes its own step, so a hook for gradients "
+            "cannot run it. With the whole model on every rank, use CompressedOptimizer"
         )
-    algorithm = replace(algorithm, update=SGD())  # which remembers nothing
+    algorithm = replace(algorithm, update=SGD())  # it has no state
     SideBySide((algorithm,), (d,)).check()
     return algorithm

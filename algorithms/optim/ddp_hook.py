@@ -1,4 +1,4 @@
-"""Compressed gradients in DistributedDataParallel: a communication hook, beside any optimizer of torch's."""
+"""Compressed gradients in DistributedDataParallel: a communication hook, with any torch optimizer."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -15,20 +15,20 @@ from ..comm.consistency import check_consistency
 from ..comm.gather_broadcast import place_in
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
-from .compressed_mean import CompressedMean, check_sends_gradients, chosen_method
+from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
 from .flat_params import Flat
 from .optimizer_state import check_state, state_digest
-from .param_groups import Partition, partitioned
+from .param_groups import Partition, with_partition
 
 
 class CompressedGradients:
-    """The mean gradient of all ranks as a method's two channels deliver it: the state of DDP's hook.
+    """The state of DDP's hook: it averages the gradients of all ranks by a method's two channels.
 
-    Every process of the group is a worker, and its rank 0 is the server too. A round is one backward pass that DDP
-    synchronises: the gradients of all buckets are one vector [d] in the order of the parameters, which crosses when
-    the last is ready. What is remembered is float32 where parameters are of 16 bits.
+    Every process of the group is a worker, and its rank 0 is also the server. A round is one backward pass that DDP
+    synchronises. The gradients of all buckets are one vector [d] in the order of the parameters, sent when the last
+    bucket is ready. Memories of 16-bit parameters are float32.
 
-    `t` counts rounds. Where some rank's gradient is not finite all ranks receive NaN, memories and `t` stay as they
+    `t` counts rounds. If a rank's gradient is not finite, all ranks receive NaN. Memories and `t` then stay as they
     were, and `skipped` counts the round. `meter` counts what one worker sent and received. `state_dict` holds this
     rank's memories; save and load it on every rank.
     """
@@ -44,7 +44,7 @@ class CompressedGradients:
     ) -> None:
         tensors = [param if isinstance(param, Tensor) else param[1] for param in params]
         self._flat = Flat([param for param in tensors if param.requires_grad])
-        algorithm = partitioned(algorithm, partition, self._flat.sizes)
+        algorithm = with_partition(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._group = seed, scaler, process_group
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
@@ -53,7 +53,7 @@ class CompressedGradients:
 
     @cached_property
     def _mean(self) -> CompressedMean:
-        """Begun with the ranks of the group, on the device where the parameters are by now."""
+        """Made on first use: by then there is a process group, and parameters are on their device."""
         self.rank, self.workers = place_in(self._group)
         self._flat = Flat(self._flat.params)
         self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
@@ -76,26 +76,26 @@ class CompressedGradients:
         return self._mean.meter
 
     def take(self, bucket: GradBucket) -> Future[Tensor]:
-        """What DDP calls for every bucket of gradients, in the same order on all ranks; the last begins the round.
+        """Take a bucket of gradients from DDP, which has the same order on all ranks; the last one starts the round.
 
-        Raises ValueError where DDP's parameters are not those given, Disagreement where ranks differ in their
-        parameters or their round, and LostContact where another rank is gone.
+        Raises ValueError if DDP has other parameters than those given, Disagreement where ranks differ in parameters
+        or round, and LostContact where another rank is gone.
         """
         compressed_mean = self._mean
         on_gpu = self._flat.device.type == "cuda"
         future: Future[Tensor] = Future(devices=[self._flat.device] if on_gpu else None)
         params, gradients = bucket.parameters(), bucket.gradients()
         if not self._ready:
-            self._gradient = torch.empty_like(self._gradient)  # a memory may be the vector of the round before
+            self._gradient = torch.empty_like(self._gradient)  # a memory may be the previous round's vector
         for param, gradient in zip(params, gradients, strict=True):
             if param not in self._place:
-                raise ValueError("DDP has a parameter that is not among those given: give ddp_model.parameters()")
+                raise ValueError("DDP has a parameter that the hook was not given: give it ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
         self._ready.append((params, gradients, bucket.buffer(), future))
         if bucket.is_last():
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
-                raise ValueError("DDP does not have all of the parameters given: give ddp_model.parameters()")
+                raise ValueError("DDP lacks some parameters of the hook: give it ddp_model.parameters()")
             scale = self._scaler.get_scale() if self._scaler else None
             gradient = self._gradient if scale is None else self._gradient / scale
             mean = compressed_mean.round(gradient, self._flat.read())
@@ -115,10 +115,10 @@ class CompressedGradients:
         return {**state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from what `state_dict` gave on the same rank.
+        """Load what `state_dict` returned on the same rank.
 
-        Raises ValueError for the state of another rank, number of workers, algorithm, seed or number of coordinates,
-        for one of something else, for a damaged one, and before there is a process group; then nothing has changed.
+        Raises ValueError for a damaged state, for one of another rank, number of workers, algorithm, seed, number of
+        coordinates or class, and before there is a process group. Then nothing has changed.
         """
         check_state(state_dict, self._state(), self._identity(), type(self).__name__)
         self._mean.load(state_dict)
@@ -156,21 +156,22 @@ def compressed(
     partition: Partition = "whole",
     **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
-    """What `DistributedDataParallel.register_comm_hook` takes, so that DDP averages gradients by an algorithm.
+    """State and hook for `DistributedDataParallel.register_comm_hook`: DDP averages gradients by an algorithm.
 
         ddp_model.register_comm_hook(*compressed(ddp_model.parameters(), "loco"))
 
-    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function made. The step stays
-    that of the optimizer in the loop, and the algorithm's own update is not used: beside torch's Adam with
-    `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. scaler: the loop's
-    GradScaler where it has one; gradients are remembered without its scale, which changes. process_group: that of
-    DDP, where it has one of its own. partition: "layer" gives every parameter a scale of its own. Before there is a
-    process group, the ranks begin at the first bucket.
-    Methods that send anything but gradients, or have a step of their own, are for CompressedOptimizer.
+    The optimizer in the loop makes the step, and the algorithm's own update is not used. With torch's Adam,
+    `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. Without a process group
+    yet, the ranks are compared at the first bucket.
 
-    Raises ValueError for these, for an unknown name or option, for no parameters, for dtypes or devices that do not
-    fit into one vector, and for a compressor that cannot take so few coordinates; Disagreement where ranks do not
-    have the same algorithm, seed and parameter shapes; LostContact.
+    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function returns. It must send
+    gradients and make no step of its own; CompressedOptimizer takes the others.
+    scaler: the loop's GradScaler, if any; its scale changes, so memories are kept without it. process_group: DDP's,
+    if it has one of its own. partition: "layer" gives every parameter its own scale.
+
+    Raises ValueError for other algorithms, for an unknown name or option, for no parameters, for dtypes or devices
+    that do not fit into one vector, and for a compressor that cannot take so few coordinates; Disagreement where
+    ranks differ in algorithm, seed or parameter shapes; LostContact.
     """
-    algorithm = chosen_method(algorithm, options)
+    algorithm = resolve_method(algorithm, options)
     return CompressedGradients(params, algorithm, seed, scaler, process_group, partition), CompressedGradients.take

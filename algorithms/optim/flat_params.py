@@ -1,4 +1,4 @@
-"""Parameter tensors as one flat vector, in the dtype in which the algorithms compute."""
+"""Parameter tensors as one flat vector, in the dtype of the algorithms."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 class Flat:
-    """Parameters side by side as a vector [d]; of float32, as the master copy, where they are of 16 bits.
+    """Parameters as one vector [d]. For 16-bit parameters it is a float32 master copy.
 
-    Raises ValueError for no parameters, for complex ones, for those of which this process has a part, and for dtypes
-    or devices that do not fit into one vector.
+    Raises ValueError for no parameters, for complex or sharded ones, and for dtypes or devices that do not fit into
+    one vector.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
@@ -23,31 +23,31 @@ class Flat:
             raise ValueError("no parameter requires a gradient")
         if any(_is_sharded(param) for param in self.params):
             raise ValueError(
-                "parameters are sharded (FSDP or tensor parallelism), and no process has the whole gradient to send; "
+                "parameters are sharded (FSDP or tensor parallelism), so no process has the whole gradient; "
                 "with FSDP2 on a mesh of replicas use a torch optimizer and compress_replicas"
             )
         if any(param.is_complex() for param in self.params):
-            raise ValueError("a parameter is complex: hold torch.view_as_real of it, which is two real ones")
-        if len({(_working(param.dtype), param.device) for param in self.params}) > 1:
+            raise ValueError("a parameter is complex: store it as torch.view_as_real, two real numbers each")
+        if len({(_compute_dtype(param.dtype), param.device) for param in self.params}) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")
-        self.dtype, self.device = _working(self.params[0].dtype), self.params[0].device
+        self.dtype, self.device = _compute_dtype(self.params[0].dtype), self.params[0].device
         self.sizes = [param.numel() for param in self.params]
         self._stored = {param.dtype for param in self.params}
         self._kinds = [_kind(param) for param in self.params]
 
     def check(self) -> None:
-        """Raise ValueError where a parameter has another shape, dtype or device than at first."""
+        """Raise ValueError if a parameter's shape, dtype or device has changed."""
         for number, (param, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(param) != kind:
                 was, now = (" ".join(map(str, one)) for one in (kind, _kind(param)))
                 raise ValueError(f"parameter {number} was {was} and is {now}: make a new optimizer")
 
-    def with_gradient(self) -> int:
-        """Which parameters have a gradient, as bits; one that no longer requires a gradient has none."""
+    def gradient_flags(self) -> int:
+        """Bit i is set where parameter i has a gradient. A parameter frozen later has none."""
         return sum(1 << number for number, param in enumerate(self.params) if _has_gradient(param))
 
     def read(self, master: Tensor | None = None) -> Tensor:
-        """A new vector [d] of the parameters; of `master` where it rounds to what the parameter still is."""
+        """A new vector [d] of the parameters; of `master` at coordinates where it still rounds to the parameter."""
         x = self._vector(self.params)
         if master is None or not self.is_master:
             return x
@@ -61,7 +61,7 @@ class Flat:
             param.copy_(piece.view(param.shape))
 
     def places(self) -> list[slice]:
-        """Where every parameter lies in the vector."""
+        """The slice of every parameter in the vector."""
         return [slice(end - size, end) for end, size in zip(accumulate(self.sizes), self.sizes, strict=True)]
 
     def zeros(self) -> Tensor:
@@ -69,7 +69,7 @@ class Flat:
         return torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.device)
 
     def gradient(self) -> Tensor:
-        """A new vector [d] of the gradients; where there is none, of zeros. Raises ValueError for a sparse one."""
+        """A new vector [d] of the gradients, with zeros for missing ones. Raises ValueError for a sparse one."""
         found = zip(self.gradients(), self.params, strict=True)
         return self._vector([torch.zeros_like(param) if grad is None else grad for grad, param in found])
 
@@ -77,12 +77,14 @@ class Flat:
         """Every parameter's gradient; None where there is none. Raises ValueError for a sparse one."""
         gradients = [param.grad if _has_gradient(param) else None for param in self.params]
         if any(gradient is not None and gradient.layout is not torch.strided for gradient in gradients):
-            raise ValueError("a gradient is sparse: all are sent as one vector (torch.nn.Embedding: sparse=False)")
+            raise ValueError(
+                "a gradient is sparse, and all are sent as one vector; give torch.nn.Embedding sparse=False"
+            )
         return gradients
 
     @property
     def is_master(self) -> bool:
-        """Whether the vector is a master copy, of more bits than the parameters."""
+        """Whether the vector is a master copy with more bits than the parameters."""
         return self._stored != {self.dtype}
 
     @torch.no_grad()
@@ -90,12 +92,12 @@ class Flat:
         return torch.cat([tensor.reshape(-1).to(self.dtype) for tensor in tensors])
 
 
-class Pieces:
-    """Tensors side by side as a vector [d] that is read and written a part at a time.
+class FlatView:
+    """A flat view [d] of tensors, read and written in slices.
 
-    sizes: of all tensors, of which None counts as zeros. like: a tensor of the dtype and device of what is read.
-    divisor: of what is read. stay: which tensors are not written. Those that are not contiguous are written by
-    `finish`.
+    sizes: of all tensors; None in the place of a tensor counts as zeros. like: a tensor with the dtype and device of
+    what is read. divisor: divides what is read. stay: which tensors are not written. `finish` writes tensors that are
+    not contiguous.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Pieces:
                 tensor.detach().copy_(row.view(tensor.shape))
 
     def _within(self, begin: int, end: int) -> Iterator[tuple[Tensor | None, int, int, bool]]:
-        """The tensors that have a part between these coordinates, with its beginning and end in them."""
+        """Tensors that overlap these coordinates: row, begin and end of the overlap, and whether it stays."""
         for number in range(bisect_right(self._ends, begin), len(self._ends)):
             first = self._ends[number - 1] if number else 0
             if first >= end:
@@ -140,7 +142,7 @@ class Pieces:
             yield self._rows[number], max(begin - first, 0), min(end, self._ends[number]) - first, self._stay[number]
 
 
-def _working(dtype: torch.dtype) -> torch.dtype:
+def _compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in _HALF else dtype
 
 
@@ -153,5 +155,5 @@ def _kind(param: Tensor) -> tuple[object, ...]:
 
 
 def _is_sharded(param: Tensor) -> bool:
-    """Whether it is a distributed tensor or FSDP 1's flat parameter: importing their classes would take seconds."""
+    """Whether it is a DTensor or FSDP 1's flat parameter, by attributes: importing their classes takes seconds."""
     return any(getattr(param, name, None) for name in ("placements", "_is_flat_param", "_fsdp_flattened"))

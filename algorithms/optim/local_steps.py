@@ -22,12 +22,12 @@ from .flat_params import Flat
 from .optimizer import CompressedOptimizer
 from .optimizer_state import check_state, state_digest, to_device
 
-_OWN = "local_steps"
-"""What a LocalSteps remembers, in a state dict."""
+_STATE_KEY = "local_steps"
+"""Key of a LocalSteps object's own state in a state dict."""
 
 
 class LocalSteps(torch.optim.Optimizer):
-    """Steps with a torch optimizer on every rank, and brings the ranks' models together every H = `period` steps.
+    """Steps with a torch optimizer on every rank, and exchanges models every H = `period` steps.
 
         inner = torch.optim.AdamW(model.parameters(), lr=1e-3)
         optimizer = LocalSteps(inner, "sparseloco", period=15)
@@ -39,22 +39,22 @@ class LocalSteps(torch.optim.Optimizer):
         step H, 2H…  sends Δ_i = x − x_i by the method's uplink;  x by its outer step;  x_i ← x
 
     Do not average gradients, and do not wrap the module in DistributedDataParallel. Rank 0 is the server, and its
-    parameters are broadcast at the start. Without a process group there is one worker; `process_group` are the ranks
-    that train together, None all. The inner optimizer's state stays on its rank, and its `param_groups` are those of
-    this object, so a scheduler may have either.
+    parameters are broadcast at the start. Without a process group there is one worker. The inner optimizer's state
+    stays on its rank. Both optimizers have the same `param_groups`, so a scheduler may take either.
 
     method: the name of a file of conf/algorithm, or what a method's function returns; its own inner update is not
-    used. options: with a name, parameters of the method's function, such as `period`.
+    used. options: with a name, parameters of the method's function, such as `period`. process_group: the ranks that
+    train together; None: all ranks.
 
-    `t` counts steps, `skipped` those that torch.amp.GradScaler left out on this rank, and `meter` what one worker
-    sent and received. What is sent and remembered is float32 where parameters are of 16 bits.
+    `t` counts steps, `skipped` those that torch.amp.GradScaler skipped on this rank, and `meter` what one worker sent
+    and received. Messages and memories of 16-bit parameters are float32.
 
     Raises ValueError for a method without local steps, and for options or parameters that cannot be used;
     Disagreement where ranks differ in method, seed, parameters or kind of inner optimizer; LostContact where another
     rank is gone.
     """
 
-    # Or a rank whose gradient overflows would not count its step.
+    # Otherwise a rank whose gradient overflows would not count its step.
     _step_supports_amp_scaling = CompressedOptimizer._step_supports_amp_scaling
 
     def __init__(
@@ -73,22 +73,22 @@ class LocalSteps(torch.optim.Optimizer):
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state
-        self._started_with = self._form()
+        self._initial_forms = self._forms()
         self._flat = Flat([param for group in self.param_groups for param in group["params"] if param.requires_grad])
         x = self._flat.read()
-        self.algorithm = _chosen(method, self.workers, len(x), options)
+        self.algorithm = _resolve_method(method, self.workers, len(x), options)
         self.algorithm.check(len(x))
         self._wire = None
         if is_distributed:
             check_consistency(
-                x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": self._started_with}
+                x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": self._initial_forms}
             )
             with contact():
                 dist.broadcast(x, group=group, group_src=0)
             self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, group)
         self._flat.write(x)
         for param in self._flat.params:
-            self.state[param]  # torch's tools make a step where there is no state at all
+            self.state[param]  # torch's checkpoint functions make a step where there is no state at all
         self._replica = self.algorithm.start_replica(x)
         self._worker = replace(self.algorithm.start_workers(x, torch.tensor([self.rank])), x=None)
         self._server = self.algorithm.start_server(x) if self.rank == 0 else None
@@ -97,17 +97,17 @@ class LocalSteps(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict) -> None:
         """Raises ValueError: add groups to the inner optimizer before."""
         if self._has_started:
-            raise ValueError("add parameter groups to the inner optimizer, before LocalSteps is made of it")
+            raise ValueError("add parameter groups to the inner optimizer, before you wrap it in LocalSteps")
         super().add_param_group(param_group)
 
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
         self, closure: Callable[[], Any] | None = None
     ) -> Any:
-        """One step of the inner optimizer, and after step H, 2H, … an exchange.
+        """Make one step of the inner optimizer, and an exchange after step H, 2H, …
 
-        Returns what `closure` returned. Where an exchange fails, the inner step is done and nothing else has changed:
-        raises Disagreement where a rank differs from the others, ValueError where parameters are not what they were,
-        FloatingPointError where this rank's model is not finite (the others raise Disagreement), and LostContact.
+        Returns what `closure` returned. Raises Disagreement where a rank differs from the others, ValueError where
+        parameters changed their form, FloatingPointError where this rank's model is not finite (the others raise
+        Disagreement), and LostContact. The inner step is then done, and nothing else has changed.
         """
         loss = self._step_inner(closure)
         self.t += 1
@@ -116,28 +116,28 @@ class LocalSteps(torch.optim.Optimizer):
         return loss
 
     def state_dict(self) -> dict:
-        """The inner optimizer's state in torch's form, in which one parameter has what this object remembers, too.
+        """The inner optimizer's state in torch's form. One parameter's entry also has this object's own state.
 
-        As in torch, tensors of the inner state are no copies: the next step changes them.
+        As in torch, tensors of the inner state are not copied: the next step changes them.
         """
         found = self.inner.state_dict()
         own = self._state(found["state"])
         first = min(found["state"])
-        shown = {**found["state"][first], _OWN: {**own, "digest": state_digest(own)}}
+        shown = {**found["state"][first], _STATE_KEY: {**own, "digest": state_digest(own)}}
         return {**found, "state": {**found["state"], first: shown}}
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
+        """Load what `state_dict` returned on the same rank. This also sets the parameters.
 
         Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
         inner optimizer, number of coordinates or parameter groups; then nothing has changed.
         """
         try:
             states = {number: dict(one) for number, one in state_dict["state"].items()}
-            [own] = [one.pop(_OWN) for one in states.values() if _OWN in one]
+            [own] = [one.pop(_STATE_KEY) for one in states.values() if _STATE_KEY in one]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"this is no state_dict of a {type(self).__name__}: {_OWN} is missing") from error
+            raise ValueError(f"this is no state_dict of a {type(self).__name__}: {_STATE_KEY} is missing") from error
         here = self._state(states)
         check_state({**own, "inner": here["inner"]}, here, here["of"], type(self).__name__)
         try:
@@ -156,7 +156,7 @@ class LocalSteps(torch.optim.Optimizer):
         raise TypeError("LocalSteps cannot be copied or pickled: save its state_dict()")
 
     def _step_inner(self, closure: Callable[[], Any] | None) -> Any:
-        """The inner step with gradients that GradScaler's scale has left, or none where it found an infinity."""
+        """The inner step with gradients without GradScaler's scale; no step where it found an infinity."""
         if getattr(self, "found_inf", False):
             self.skipped += 1
             return None
@@ -169,9 +169,9 @@ class LocalSteps(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _exchange(self, t: int) -> None:
-        """What the method does in round t behind the workers' own steps."""
+        """Exchange models after the workers' steps of round t."""
         replica, wrong = self._replica, None
-        x = replica.x  # which a rank sends that has nothing to send: others would wait for it
+        x = replica.x  # sent by a rank whose model is unusable, or the others would wait for it
         try:
             x = self._local_model()
         except (ValueError, FloatingPointError) as error:
@@ -195,8 +195,8 @@ class LocalSteps(torch.optim.Optimizer):
         self.meter.count(self.algorithm, len(x), t, self._flat.dtype)
 
     def _local_model(self) -> Tensor:
-        """x_i [d]. Raises ValueError where parameters are not what they were, FloatingPointError."""
-        forms = enumerate(zip_longest(self._form(), self._started_with, fillvalue="missing"))
+        """x_i [d]. Raises ValueError where parameters changed their form, and FloatingPointError."""
+        forms = enumerate(zip_longest(self._forms(), self._initial_forms, fillvalue="missing"))
         if changed := [f"parameter {number} is {now}, and was {was}" for number, (now, was) in forms if now != was]:
             raise ValueError(f"step {self.t}: {changed[0]}; make a new LocalSteps on every rank")
         x = self._flat.read(self._replica.x)
@@ -204,17 +204,17 @@ class LocalSteps(torch.optim.Optimizer):
             raise FloatingPointError(f"step {self.t}: the model of rank {self.rank} is not finite; take a smaller lr")
         return x
 
-    def _form(self) -> list[str]:
+    def _forms(self) -> list[str]:
         params = [param for group in self.param_groups for param in group["params"]]
         return [f"{tuple(one.shape)} of {one.dtype}{'' if one.requires_grad else ', frozen'}" for one in params]
 
     def _settings(self) -> list[dict[str, Any]]:
-        """What ranks have alike of their groups."""
+        """Settings of the parameter groups, which all ranks must share."""
         plain = [{name: value for name, value in group.items() if name != "params"} for group in self.param_groups]
         return [{k: v.tolist() if isinstance(v, Tensor) else v for k, v in group.items()} for group in plain]
 
     def _state(self, inner: dict[Any, Any]) -> dict[str, Any]:
-        """What this object remembers, beside these states of the inner optimizer."""
+        """This object's own state, for these states of the inner optimizer."""
         return {
             "of": self._identity(len(self._replica.x)),
             "t": self.t,
@@ -240,42 +240,42 @@ class LocalSteps(torch.optim.Optimizer):
 
 
 class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
-    """A wire whose rounds are `period` apart."""
+    """A wire with a round every `period` steps."""
 
     def __init__(self, algorithm: Method, seed: int, group: dist.ProcessGroup | None) -> None:
         super().__init__(algorithm, seed, group)
         self._next = self._period = algorithm.period
 
     def step(self, *given: Any, **settings: Any) -> tuple[Payload | None, Any, int]:
-        down, server, with_gradient = super().step(*given, **settings)
+        down, server, gradient_flags = super().step(*given, **settings)
         if down is not None:
             self._next += self._period - 1
-        return down, server, with_gradient
+        return down, server, gradient_flags
 
 
-def _chosen(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:
-    """A method with local steps, made where it is a name, without an inner update of its own."""
+def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:
+    """The method, loaded if it is a name, without its own inner update. Raises ValueError."""
     if not isinstance(method, str):
         if options:
             raise ValueError(f"{', '.join(options)}: options are only for a method given by name")
-        return replace(_with_local_steps(method, type(method).__name__), inner=SGD())
+        return replace(_check_local_steps(method, type(method).__name__), inner=SGD())
     if "d" in parameters(method):
         options = {"d": d, **options}
     if "workers" in parameters(method):
         options = {"workers": workers, **options}
         if options["workers"] != workers:
             raise ValueError(f"workers={options['workers']}: there are {workers} ranks, each a worker")
-    made = _with_local_steps(load_method(method, **options), method)
+    loaded = _check_local_steps(load_method(method, **options), method)
     for option in options:
         others = {name: value for name, value in options.items() if name != option}
-        if option != "workers" and _with_local_steps(load_method(method, **others), method).inner != made.inner:
-            raise ValueError(f"{option}: sets {method}'s own inner update, which is not used; set up your optimizer")
-    return replace(made, inner=SGD())
+        if option != "workers" and _check_local_steps(load_method(method, **others), method).inner != loaded.inner:
+            raise ValueError(f"{option}: sets {method}'s own inner update, which is not used; set your optimizer's")
+    return replace(loaded, inner=SGD())
 
 
-def _with_local_steps(method: Algorithm, name: str) -> Method:
+def _check_local_steps(method: Algorithm, name: str) -> Method:
     if isinstance(method, Method) and type(method).local is Method.local:
         return method
     if method.has_local_models:
-        raise ValueError(f"{name}: its local steps are no other optimizer's; run it in the harness (experiments.run)")
+        raise ValueError(f"{name}: its local steps need its own update; run it in the harness (experiments.run)")
     raise ValueError(f"{name}: has no local steps; use CompressedOptimizer")

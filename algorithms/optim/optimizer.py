@@ -1,4 +1,4 @@
-"""The algorithms in a training loop of your own, over the default process group or alone."""
+"""A torch optimizer that runs an algorithm, over a process group or in one process."""
 
 import re
 import sys
@@ -21,22 +21,22 @@ from ..core.grouped import SideBySide, seed_of_part
 from ..core.grouped import States as PartStates
 from ..core.tiles import InPlaceStates, States, supports_tiles
 from ..utils.seeding import keyed_seed
-from .flat_params import Flat, Pieces
-from .optimizer_state import check_state, of_parts, round_state, state_digest, to_device, to_parts
+from .flat_params import Flat, FlatView
+from .optimizer_state import check_state, parts_from_dicts, parts_to_dicts, round_state, state_digest, to_device
 from .param_groups import (
     Partition,
     Settings,
     check_group,
     check_step_size,
-    chosen,
-    partitioned,
     read_settings,
+    resolve_algorithm,
+    with_partition,
     with_settings,
 )
 
 
 class CompressedOptimizer(torch.optim.Optimizer):
-    """Steps a module's parameters with an algorithm of this package. Every process is one worker.
+    """A torch optimizer that trains with an algorithm of this package. Every process is one worker.
 
         optimizer = CompressedOptimizer(model.parameters(), "loco", lr=1e-3)
         loss(model, my_batch).backward()
@@ -45,20 +45,20 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     Gradients must be the worker's own: do not average them, and do not wrap the module in DistributedDataParallel.
     Rank 0 is the server, and its parameters are broadcast at the start. Without a process group there is one worker.
-    process_group: the ranks that train together, of which the first is the server; None: all. replicated: a module,
-    or parameters; `step` then also compares those that this optimizer does not hold, and raises where ranks differ.
-    partition: "layer" gives every parameter a scale and a message part of its own, "whole" every group.
 
-    `meter` counts what one worker sent and received, and `skipped` the rounds in which a gradient was not finite;
+    algorithm: the name of a file of conf/algorithm, or what a method's function returns, such as
+    `cd_adam(ScaledSign(), AMSGrad())`. options: with a name, parameters of the method's function, such as
+    `rounds=10_000` for a warm-up. They may also set the algorithm's hyperparameters, such as betas.
+    process_group: the ranks that train together; the first one is the server. None: all ranks.
+    replicated: a module or parameters; `step` also compares those among them that this optimizer does not hold.
+    partition: "layer" gives every parameter its own scale and part of a message, "whole" every group.
+
+    `meter` counts what one worker sent and received. `skipped` counts the rounds in which a gradient was not finite;
     such a round changes nothing on any rank.
 
-    algorithm: what a method's function returns, such as `cd_adam(ScaledSign(), AMSGrad())`, or the name of a file of
-    conf/algorithm. options: with a name, parameters of the method's function, such as `rounds=10_000` for a warm-up;
-    and defaults of the algorithm's `hyperparameters` among weight_decay, betas and momentum.
-
     A parameter group may set lr, hyperparameters and `compressor`; None sends the group uncompressed. Every group
-    has its own scale and memory; all groups cross in one message a direction. Parameters of 16 bits have float32
-    copies, in which states and messages are computed. docs/optimizer.md has clipping, schedulers and GradScaler.
+    has its own scale and memory. All groups travel in one message per direction. States and messages of 16-bit
+    parameters are float32. docs/optimizer.md has clipping, schedulers and GradScaler.
 
     Raises ValueError for parameters, options or a step size that cannot be used; Disagreement where ranks differ in
     algorithm, seed or parameter shapes; LostContact where another rank is gone.
@@ -76,7 +76,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         **options: Any,
     ) -> None:
         check_step_size(lr)
-        self.algorithm, hyperparameters = chosen(algorithm, options)
+        self.algorithm, hyperparameters = resolve_algorithm(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._is_distributed = dist.is_available() and dist.is_initialized()
         self._group = process_group
@@ -86,17 +86,17 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if options.get("workers", self.workers) != self.workers:
             raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
         self._has_started = False
-        self._of_groups: list[Algorithm] = []  # of every group
+        self._group_algorithms: list[Algorithm] = []
         defaults = {"lr": lr, **hyperparameters}
-        self._settable = dict(defaults)  # torch adds to `defaults` what is none of ours
+        self._settable = dict(defaults)  # torch adds other entries to `defaults`
         super().__init__(params, defaults)
         self._start()
         self.register_state_dict_pre_hook(lambda _: self._show_state())
 
     def add_param_group(self, param_group: dict) -> None:
-        """Add a group before the first step, on every rank alike.
+        """Add a group before the first step. Call it on every rank.
 
-        Raises ValueError after the first step, and what the constructor raises; then the group is not added.
+        Raises ValueError after the first step, and the errors of the constructor; then the group is not added.
         """
         if self.t or self.skipped:
             raise ValueError("add groups before the first step, on every rank")
@@ -106,26 +106,28 @@ class CompressedOptimizer(torch.optim.Optimizer):
             algorithm = algorithm.with_compressor(group.pop("compressor"))
         check_group(group, self._settable)
         super().add_param_group(group)
-        self._of_groups.append(algorithm)
+        self._group_algorithms.append(algorithm)
         if self._has_started:
             try:
                 self._start()
             except Exception:
-                del self.param_groups[-1], self._of_groups[-1]
+                del self.param_groups[-1], self._group_algorithms[-1]
                 raise
 
     def _start(self) -> None:
-        """Set up the states before the first round, alike on all ranks, or nothing where it raises."""
+        """Set up the states before the first round, the same on all ranks. An error leaves all as it was."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
         frozen = [param for group in self.param_groups for param in group["params"] if not param.requires_grad]
         active = [number for number, params in enumerate(groups) if params]
         flat = Flat([param for params in groups for param in params])
         of_params = {number: [param.numel() for param in groups[number]] for number in active}
         sizes = tuple(map(sum, of_params.values()))
-        algorithms = (partitioned(self._of_groups[number], self._partition, of_params[number]) for number in active)
+        algorithms = (
+            with_partition(self._group_algorithms[number], self._partition, of_params[number]) for number in active
+        )
         initial = SideBySide(tuple(algorithms), sizes)
         initial.check()
-        settings = self._read(active)
+        settings = self._read_groups(active)
         current = with_settings(initial, settings)
         x = flat.read()
         if self._is_distributed:
@@ -141,7 +143,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
         self._servers = initial.start_server(x) if self.rank == 0 else None
-        self._in_place = self._to_place()
+        self._in_place = self._in_place_states()
         self._needs_all = any(part.server_holds_model for part in initial.parts)
         count = len(flat.params)
         self._wire = (
@@ -149,35 +151,36 @@ class CompressedOptimizer(torch.optim.Optimizer):
             if self._is_distributed
             else None
         )
-        # torch's tools read it, and would make a step to fill an empty one; `_show_state` shows what there is.
+        # torch's checkpoint functions would make a step to fill an empty state; `_show_state` fills in ours.
         self.state.update({param: {} for param in flat.params})
         self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
         self._has_started = True
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """Whether GradScaler leaves unscaling and skipping to `step`: all ranks have to skip where one has to.
+        """Whether GradScaler leaves unscaling and skipping to `step`, because all ranks must skip together.
 
-        Others who ask, such as Lightning, take True for a reason to refuse clipping; but gradients may also be
-        unscaled and clipped before.
+        True only for torch: Lightning would reject clipping, but gradients may be unscaled and clipped before `step`.
         """
         return sys._getframe(1).f_globals.get("__name__", "").startswith("torch.")
 
     @property
     def algorithms(self) -> tuple[Algorithm, ...]:
-        """The algorithm of every group with parameters, as it began."""
+        """The algorithm of every group with parameters, with its initial settings."""
         return self._initial.parts
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
         self, closure: Callable[[], Tensor] | None = None
     ) -> Tensor | None:
-        """One round: send this worker's gradient, receive the server's message, update; or skip, as all ranks do.
+        """Make one round: send this worker's gradient, receive the server's message, and update the parameters.
 
-        A parameter stays as it is where no rank has a gradient of it; where some rank has, others count as zero.
-        Returns what `closure` returned. Raises Disagreement where a rank differs from the others, ValueError for a
-        step size or hyperparameter outside its range, for parameters of another shape or dtype than at first, and for
-        one that was frozen at first and is no longer; and LostContact. Then nothing has changed.
+        All ranks skip the round if one gradient is not finite. A parameter without a gradient on any rank stays as it
+        is; if some rank has one, it counts as zero on the others. Returns what `closure` returned.
+
+        Raises Disagreement where a rank differs from the others, and LostContact. Raises ValueError for a step size
+        or hyperparameter outside its range, for parameters whose shape or dtype changed, and for one that was frozen
+        at first and no longer is. Then nothing has changed.
         """
         loss = None
         if closure is not None:
@@ -185,13 +188,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 loss = closure()
         if self._in_place:
             if not self._round_in_place(self._in_place):
-                self._leave_out(self._flat.with_gradient())
+                self._skip_round(self._flat.gradient_flags())
             return loss
         t, wrong, count = self.t + 1, None, len(self._flat.params)
         settings, current, gradient, x = self._settings, self._current, self._flat.zeros(), self._master()
-        # A rank that cannot step takes part in the exchange all the same, or the others would wait for it.
+        # A rank that cannot step still takes part in the exchange, or the others would wait for it.
         try:
-            settings = self._read(self._active)  # which ranks compare even where they are out of range
+            settings = self._read_groups(self._active)  # ranks compare them even if they are out of range
             self._flat.check()
             x = self._flat.read(x)
             self._check_frozen()
@@ -206,26 +209,34 @@ class CompressedOptimizer(torch.optim.Optimizer):
         at = zip(self._replicas, x.split(self._initial.sizes), strict=True)
         replicas = tuple(replace(replica, x=part) for replica, part in at)
         up, workers = current.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
-        with_gradient = self._flat.with_gradient()
+        gradient_flags = self._flat.gradient_flags()
         down = servers = None
         if self._wire:
             self._wire.algorithm = current
             readiness = "refused" if wrong else "ready" if usable else "not finite"
-            down, servers, with_gradient = self._wire.step(
-                up, self._servers, x, settings[0]["lr"], t, readiness, settings, self._elsewhere(), with_gradient
+            down, servers, gradient_flags = self._wire.step(
+                up,
+                self._servers,
+                x,
+                settings[0]["lr"],
+                t,
+                readiness,
+                settings,
+                self._digest_replicated(),
+                gradient_flags,
             )
-        elif usable and may_step(with_gradient, count, self._needs_all):
+        elif usable and may_step(gradient_flags, count, self._needs_all):
             assert self._servers is not None
             down, servers = current.server(up, self._servers, t, self.seed)
         if wrong:
             raise wrong
         if down is None:
-            self._leave_out(with_gradient)
+            self._skip_round(gradient_flags)
             return loss
         self._replicas = current.replica(down, replicas, lrs, t)
-        still = [place for i, place in enumerate(self._flat.places()) if not with_gradient >> i & 1]
-        if still:
-            self._replicas = _kept(self._replicas, replicas, still)
+        unmoved = [place for i, place in enumerate(self._flat.places()) if not gradient_flags >> i & 1]
+        if unmoved:
+            self._replicas = _restore(self._replicas, replicas, unmoved)
         self._workers, self._servers = workers, servers
         self._flat.write(self._master())
         self._count(t, settings, current)
@@ -236,10 +247,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         for number, part, size in zip(self._active, current.parts, current.sizes, strict=True):
             self.meter.count_group(number, part, size, t, self._flat.dtype)
 
-    def _to_place(self) -> list[InPlaceStates]:
-        """Every part's states with rounds in place; nothing where a round needs other ranks or whole vectors.
+    def _in_place_states(self) -> list[InPlaceStates]:
+        """The states of every part for rounds in place; empty where a round needs other ranks or whole vectors.
 
-        The parameters are then the only copy of x.
+        With them the parameters are the only copy of x.
         """
         parts, sizes = self._initial.parts, self._initial.sizes
         alone = not self._is_distributed and not self._flat.is_master and (len(parts) == 1 or parts[0].clip is None)
@@ -253,36 +264,36 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return in_place
 
     def _round_in_place(self, in_place: list[InPlaceStates]) -> bool:
-        """A round of the only worker; False where there was none."""
-        flat, t, settings = self._flat, self.t + 1, self._read(self._active)
+        """A round of the only worker. Returns False for a skipped one."""
+        flat, t, settings = self._flat, self.t + 1, self._read_groups(self._active)
         flat.check()
         self._check_frozen()
         current = self._current if settings == self._settings else with_settings(self._initial, settings)
         gradients, scale = flat.gradients(), getattr(self, "grad_scale", None)
         present = [gradient.reshape(-1) for gradient in gradients if gradient is not None]
         usable = all(map(is_finite, present)) and not getattr(self, "found_inf", False)
-        if not usable or not may_step(flat.with_gradient(), len(gradients), self._needs_all):
+        if not usable or not may_step(flat.gradient_flags(), len(gradients), self._needs_all):
             return False
         like, stay = torch.empty(0, dtype=flat.dtype, device=flat.device), [one is None for one in gradients]
-        gradient, x = Pieces(gradients, flat.sizes, like, scale), Pieces(flat.params, flat.sizes, like, stay=stay)
+        gradient, x = FlatView(gradients, flat.sizes, like, scale), FlatView(flat.params, flat.sizes, like, stay=stay)
         for number, (part, own, row) in enumerate(zip(current.parts, in_place, settings, strict=True)):
             own.round(part, gradient, x, row["lr"], t, seed_of_part(self.seed, number))
         x.finish()
         self._count(t, settings, current)
         return True
 
-    def _leave_out(self, with_gradient: int) -> None:
-        """Count a round that changed nothing, or say why it did not."""
-        if not with_gradient:
+    def _skip_round(self, gradient_flags: int) -> None:
+        """Count a skipped round. Warn if there are no gradients; raise ValueError if the method needs them all."""
+        if not gradient_flags:
             warnings.warn(
-                "no parameter has a gradient on any rank, so nothing moved. Where the model got other parameters, as "
-                "from fully_shard or a resized embedding, make a new optimizer.",
+                "no parameter has a gradient on any rank, so nothing moved. If the model has new parameters, as "
+                "after fully_shard or a resized embedding, make a new optimizer.",
                 stacklevel=5,
             )
-        elif not may_step(with_gradient, len(self._flat.params), self._needs_all):
+        elif not may_step(gradient_flags, len(self._flat.params), self._needs_all):
             raise ValueError(
                 f"step {self.t + 1}: some parameters have no gradient on any rank, and the server of this method "
-                "moves the whole model: take another method, or make an optimizer for the parameters that train"
+                "moves the whole model; take another method, or make an optimizer for the trained parameters only"
             )
         else:
             self.skipped += 1
@@ -290,10 +301,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _check_frozen(self) -> None:
         if any(param.requires_grad for param in self._frozen):
             raise ValueError(
-                "a parameter requires a gradient and did not when this optimizer was made: make a new optimizer"
+                "a parameter was frozen when the optimizer was made and now requires a gradient; make a new optimizer"
             )
 
-    def _elsewhere(self) -> int:
+    def _digest_replicated(self) -> int:
         """A digest of the parameters in `replicated` that this optimizer does not hold."""
         if self._replicated is None:
             return 0
@@ -303,16 +314,16 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return keyed_seed(*(digest(param.flatten().clone()) for param in params if id(param) not in held))
 
     def join_hook(self, **kwargs: Any) -> NoReturn:
-        """Raises ValueError: what torch's Join asks of an optimizer."""
-        raise ValueError("Join is not supported: give every rank as many steps, such as with drop_last=True")
+        """Reject torch's Join, which calls this. Raises ValueError."""
+        raise ValueError("Join is not supported: give every rank the same number of steps, as with drop_last=True")
 
     def __getstate__(self) -> NoReturn:  # pyright: ignore[reportIncompatibleMethodOverride]
         raise TypeError("a CompressedOptimizer cannot be copied or pickled: save and load its state_dict()")
 
     def state_dict(self) -> dict:
-        """torch's `param_groups` and `state`, in which one parameter has all that this rank remembers.
+        """This rank's state, as torch's `param_groups` and `state`.
 
-        These are nested dicts of tensors and numbers, with a digest of them.
+        One parameter's entry in `state` has it all, in nested dicts of tensors and numbers with a digest.
         """
         try:
             return super().state_dict()
@@ -320,13 +331,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self.state.update({param: {} for param in self._flat.params})
 
     def _show_state(self) -> None:
-        """Put this rank's state where torch's `state_dict` finds it, with a parameter that its tools do not drop."""
+        """Put this rank's state into `state`, under a parameter that torch's checkpoint functions do not drop."""
         state = deepcopy(self._state()) if self._in_place else self._state()
         shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
         self.state[shown] = {**state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from what `state_dict` gave on the same rank; the parameters are set to the saved ones too.
+        """Load what `state_dict` returned on the same rank. This also sets the parameters.
 
         Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, number
         of coordinates or parameter groups; then nothing has changed.
@@ -342,20 +353,20 @@ class CompressedOptimizer(torch.optim.Optimizer):
         check_state(found, self._state(), self._identity(self._initial, self._flat), type(self).__name__)
         groups = self._loaded_groups(groups)
         here = to_device(deepcopy(found) if self._in_place else found, self._flat.device)
-        self._workers = to_parts(here["worker"], self._workers)
-        self._replicas = to_parts(here["replica"], self._replicas)
-        self._servers = None if self._servers is None else to_parts(here["server"], self._servers)
+        self._workers = parts_from_dicts(here["worker"], self._workers)
+        self._replicas = parts_from_dicts(here["replica"], self._replicas)
+        self._servers = None if self._servers is None else parts_from_dicts(here["server"], self._servers)
         self.t, self.skipped = here["t"], here["skipped"]
         counters = [BitCounter(**part) for part in here["meter"]["groups"]]
         self.meter = GroupedBitCounter(**{**here["meter"], "groups": counters})
         self.param_groups = groups
         self._flat.write(self._master())
-        self._in_place = self._to_place()
+        self._in_place = self._in_place_states()
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
     def _loaded_groups(self, saved: Any) -> list[dict[str, Any]]:
-        """The groups with saved settings. Raises ValueError where they are others, or damaged."""
+        """The groups with their saved settings. Raises ValueError where the groups differ or are damaged."""
         try:
             sizes = [[len(group["params"]) for group in groups] for groups in (saved, self.param_groups)]
             for row in read_settings(saved, self._settable):
@@ -380,13 +391,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
-            "worker": of_parts(self._workers),
-            "replica": of_parts(replicas),
-            "server": None if self._servers is None else of_parts(self._servers),
+            "worker": parts_to_dicts(self._workers),
+            "replica": parts_to_dicts(replicas),
+            "server": None if self._servers is None else parts_to_dicts(self._servers),
         }
 
     def _identity(self, initial: SideBySide, flat: Flat) -> dict[str, object]:
-        """What a saved state must have in common with this optimizer, and ranks with each other but for `rank`."""
+        """What a saved state and this optimizer must have in common; except for `rank`, also all ranks."""
         sizes = list(initial.sizes)
         return {
             "rank": self.rank,
@@ -397,7 +408,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             "dtype": str(flat.dtype),
         }
 
-    def _read(self, active: Iterable[int]) -> Settings:
+    def _read_groups(self, active: Iterable[int]) -> Settings:
         return read_settings([self.param_groups[number] for number in active], self._settable)
 
     def _master(self) -> Tensor:
@@ -405,13 +416,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def _gradient(self) -> Tensor:
-        """This worker's gradient [d], divided by the scale that torch.amp.GradScaler leaves where it is in use."""
+        """This worker's gradient [d], without the scale of torch.amp.GradScaler."""
         gradient, scale = self._flat.gradient(), getattr(self, "grad_scale", None)
         return gradient if scale is None else gradient / scale.to(gradient.device)
 
 
-def _kept(replicas: PartStates, before: PartStates, places: list[slice]) -> PartStates:
-    """Replicas whose x is as before in some places of the whole vector."""
+def _restore(replicas: PartStates, before: PartStates, places: list[slice]) -> PartStates:
+    """Replicas with the previous x at some places of the whole vector."""
     x, old = (torch.cat([replica.x for replica in some]) for some in (replicas, before))
     for place in places:
         x[place] = old[place]

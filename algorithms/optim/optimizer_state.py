@@ -18,15 +18,15 @@ def round_state(state_dict: Any) -> Any:
     return next((state for state in each if isinstance(state, dict) and "of" in state), None)
 
 
-def of_parts(states: States) -> Any:
+def parts_to_dicts(states: States) -> Any:
     """The states of all groups as nested dicts: that of a lone group itself, of several by their numbers."""
     if len(states) == 1:
         return as_dicts(states[0])
     return {str(number): as_dicts(state) for number, state in enumerate(states)}
 
 
-def to_parts(saved: Any, like: States) -> States:
-    """The states that `of_parts` was given, of the types of `like`."""
+def parts_from_dicts(saved: Any, like: States) -> States:
+    """The states that `parts_to_dicts` was given, of the types of `like`."""
     parts = [saved] if len(like) == 1 else list(saved.values())
     return tuple(from_dicts(part, one) for part, one in zip(parts, like, strict=True))
 

@@ -1,4 +1,4 @@
-"""What parameter groups set from step to step: lr and an algorithm's hyperparameters."""
+"""Settings of parameter groups: lr and an algorithm's hyperparameters, read in every step."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,11 +9,11 @@ from ..core.algorithm import Algorithm
 from ..core.grouped import SideBySide
 from ..registry import load_method, parameters, unlike
 
-_ELSEWHERE = (
+_TORCH_OPTIONS = (
     *("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize"),
     *("foreach", "fused", "capturable", "differentiable"),
 )
-"""What torch's optimizers let a group set: refused where it would have no effect, since nothing else would tell."""
+"""Standard torch group options. A group may not set them where they would silently have no effect."""
 
 _EPSILON = (
     "ε is ν of the update rule, as in update=AMSGrad(nu=1e-8) of algorithms.core.update_rules; a method with an ε of "
@@ -21,21 +21,19 @@ _EPSILON = (
 )
 
 Partition = Literal["whole", "layer"]
-"""What has one scale: all coordinates of a group, or every parameter."""
+"""What shares one scale: the whole group, or the coordinates of one parameter."""
 
 Settings = list[dict[str, Any]]
-"""Of every group: its lr and hyperparameters, as floats and tuples of them."""
+"""lr and hyperparameters of every group, as floats and tuples of floats."""
 
 
-def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
-    """An algorithm, made where it is a name, and its hyperparameters as all groups begin with them."""
+def resolve_algorithm(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
+    """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError."""
     own = parameters(algorithm) if isinstance(algorithm, str) else []
     if isinstance(algorithm, str):
         algorithm = load_method(algorithm, **{name: value for name, value in options.items() if name in own})
     if algorithm.has_local_models:
-        raise ValueError(
-            f"{algorithm}: its workers have local models; take LocalSteps, around an optimizer of torch's"
-        )
+        raise ValueError(f"{algorithm}: its workers have local models; use LocalSteps around a torch optimizer")
     if algorithm.looks_back:
         raise ValueError(
             f"{algorithm}: its workers also need gradients at the previous model, and an optimizer gets one"
@@ -51,30 +49,30 @@ def chosen(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algo
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
 
-def partitioned(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
-    """The algorithm with a scale for each parameter of these sizes, where `partition` says so. Raises ValueError."""
+def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
+    """The algorithm, with a scale for each parameter if `partition` is "layer". Raises ValueError."""
     if partition not in get_args(Partition):
         raise ValueError(f"partition={partition!r}: must be {' or '.join(map(repr, get_args(Partition)))}")
     return algorithm if partition == "whole" else algorithm.with_blocks(sizes)
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise ValueError where a group sets what another optimizer lets it set, and not this one."""
+    """Raise ValueError for an option of other optimizers that this one does not have."""
     names = [*names, "compressor"]
     if "algorithm" in group:  # among a group's options only where another optimizer made it
         raise ValueError(
-            "a group has an algorithm, as ZeroRedundancyOptimizer gives it: that shards parameters over ranks, and "
-            "here every rank must hold all of them"
+            "a group has an algorithm, as in ZeroRedundancyOptimizer, which shards parameters over ranks; "
+            "here every rank must hold all parameters"
         )
     if "eps" in group:
         raise ValueError(f"eps={group['eps']}: {_EPSILON}")
-    for name in _ELSEWHERE:
+    for name in _TORCH_OPTIONS:
         if name in group and name not in names:
-            raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, and no more")
+            raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, nothing else")
 
 
 def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:
-    """What groups say of lr and hyperparameters, of the form of those in `like`."""
+    """lr and hyperparameters of all groups, in the form of those in `like`."""
     return [{name: _plain(name, group[name], like[name]) for name in like} for group in groups]
 
 

@@ -1,4 +1,4 @@
-"""Compressed gradients between the replicas of a sharded model: FSDP2 on a mesh of replicas and shards (HSDP)."""
+"""Compressed gradients between the replicas of a sharded model (FSDP2 on a mesh of replicas and shards, HSDP)."""
 
 import re
 from typing import Any
@@ -12,21 +12,21 @@ from ..comm.consistency import check_consistency
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
-from .compressed_mean import CompressedMean, check_sends_gradients, chosen_method
+from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
 from .optimizer_state import check_state, state_digest
-from .param_groups import Partition, partitioned
+from .param_groups import Partition, with_partition
 
 
 class CompressedReplicas:
-    """The mean of the replicas' gradients, as a method's two channels deliver it: one `CompressedMean` a shard.
+    """Averages gradients over replicas by a method's two channels, with one `CompressedMean` per shard of a unit.
 
-    FSDP averages a unit's gradient over the shards of a replica, as always, and every rank has its shard of the
-    mean. The ranks that hold the same shard in other replicas are the workers of that shard, and the one of replica
-    0 is its server. A shard's vector [d] is this rank's part of the unit's parameters that require gradients, without
-    padding; float32 where they are of 16 bits. A round is one backward pass that reduces the unit's gradient.
+    As usual FSDP averages a unit's gradient over the ranks of a replica, and every rank has its shard of the mean.
+    The ranks with the same shard in all replicas are its workers, and the one in replica 0 is its server. A shard's
+    vector [d] is this rank's part of the unit's parameters that require gradients, without padding. It is float32 for
+    16-bit parameters. A round is one backward pass that averages over replicas.
 
-    `units` has a `CompressedMean` for every unit that has coordinates here, by the name of its module. `meter` adds
-    up what this rank sent and received between replicas, and `skipped` the rounds whose gradient was not finite.
+    `units` has the `CompressedMean` of every unit with coordinates on this rank, by the name of its module. `meter`
+    adds up what this rank sent and received between replicas, and `skipped` the rounds whose gradient was not finite.
     `state_dict` holds this rank's memories; save and load it on every rank.
     """
 
@@ -40,8 +40,8 @@ class CompressedReplicas:
     ) -> None:
         if algorithm.clip is not None:
             raise ValueError(
-                f"clip={algorithm.clip}: a rank has a shard and cannot clip by the norm of the whole gradient; call "
-                "torch.nn.utils.clip_grad_norm_ after backward"
+                f"clip={algorithm.clip}: a rank has only a shard and cannot clip by the norm of the whole gradient; "
+                "call torch.nn.utils.clip_grad_norm_ after backward"
             )
         groups = _param_groups(model)
         first = next(iter(groups.values()))
@@ -57,8 +57,8 @@ class CompressedReplicas:
         }
         hooks = {name: _Hook(name, group, scaler) for name, group in groups.items()}
         for hook in hooks.values():
-            for sizes in hook.of_shards:  # all of them, so that all ranks refuse
-                check_sends_gradients(partitioned(algorithm, partition, sizes), sum(sizes))
+            for sizes in hook.shard_sizes:  # all of them, so that all ranks refuse
+                check_sends_gradients(with_partition(algorithm, partition, sizes), sum(sizes))
         shapes = {name: [tuple(param.sharded_param.shape) for param in hook.params] for name, hook in hooks.items()}
         compared = self._identity | {"replica": "any", "shapes": shapes}
         check_consistency(device, info.replicate_process_group, **compared)
@@ -76,7 +76,7 @@ class CompressedReplicas:
 
     @property
     def skipped(self) -> int:
-        """How often a unit's round was skipped."""
+        """Skipped rounds of all units together."""
         return sum(unit.skipped for unit in self.units.values())
 
     def state_dict(self) -> dict:
@@ -85,10 +85,10 @@ class CompressedReplicas:
         return {**state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on from what `state_dict` gave on the same rank of an equal mesh.
+        """Load what `state_dict` returned on the same rank of an equal mesh.
 
-        Raises ValueError for the state of another rank, mesh, algorithm, seed or partition, for one of something
-        else, and for a damaged one; then nothing has changed.
+        Raises ValueError for a damaged state, and for one of another rank, mesh, algorithm, seed, partition or class.
+        Then nothing has changed.
         """
         check_state(state_dict, self._state(), self._identity, type(self).__name__)
         for name, unit in self.units.items():
@@ -99,28 +99,28 @@ class CompressedReplicas:
 
 
 class _Hook:
-    """What FSDP calls instead of its own all-reduce of a unit's gradient."""
+    """Takes the place of FSDP's all-reduce of a unit's gradient."""
 
     def __init__(self, name: str, group: Any, scaler: torch.amp.GradScaler | None) -> None:
         self.name, self.group, self.info, self.scaler = name, group, group.mesh_info, scaler
-        self.params = _trained(group)
+        self.params = _trainable(group)
         self.padded = [param.padded_sharded_param_size.numel() for param in self.params]
         self.sizes = [param.sharded_size.numel() for param in self.params]
         self.dtype = torch.promote_types(self.params[0].sharded_param.dtype, torch.float32)  # 16 bits are too few
         shards = self.info.shard_mesh_size
-        of_shards = ([_coordinates(param, shards, shard) for param in self.params] for shard in range(shards))
-        self.of_shards = [[size for size in sizes if size] for sizes in of_shards if any(sizes)]
+        shard_sizes = ([_coordinates(param, shards, shard) for param in self.params] for shard in range(shards))
+        self.shard_sizes = [[size for size in sizes if size] for sizes in shard_sizes if any(sizes)]
         self.mean: CompressedMean | None = None
-        self.kept: Tensor | None = None
+        self.accumulated: Tensor | None = None
 
     def register(self, algorithm: Algorithm, partition: Partition, seed: int) -> None:
-        """Put this in the place of the all-reduce."""
+        """Let FSDP call this instead of its all-reduce."""
         if any(self.sizes):
-            algorithm = partitioned(algorithm, partition, [size for size in self.sizes if size])
+            algorithm = with_partition(algorithm, partition, [size for size in self.sizes if size])
             zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
             self.mean = CompressedMean(algorithm, zeros, seed, self.info.replicate_process_group)
         self.group._all_reduce_hook = self
-        # On a mesh of replicas torch averages over them before it calls the hook, on one of shards alone it does not.
+        # With a mesh of replicas torch averages over them before it calls the hook; a mesh of shards avoids this.
         shards = FSDPMeshInfo(self.info.mesh, shard_mesh_dim=self.info.shard_mesh_dim)
         shards.reduce_scatter_process_group = self.info.reduce_scatter_process_group
         if self.group.post_forward_mesh_info == self.info:
@@ -134,31 +134,31 @@ class _Hook:
 
     @torch.no_grad()
     def __call__(self, reduced: Tensor) -> None:
-        """Replace a replica's gradient by the compressed mean over replicas.
+        """Overwrite this replica's gradient by the compressed mean over replicas.
 
-        reduced: this rank's part of the unit's gradient, each parameter's padded to the longest part, on the stream
-        of the all-reduce. Raises ValueError where a parameter has no gradient, Disagreement and LostContact.
+        reduced: this rank's shard of the unit's gradient, with each parameter padded to its longest shard, on the
+        all-reduce's stream. Raises ValueError where a parameter has no gradient, Disagreement and LostContact.
         """
         if reduced.is_cuda:
-            reduced.record_stream(torch.cuda.current_stream())  # it was allocated on the reduce-scatter's
-        if _trained(self.group) != self.params or len(reduced) != sum(self.padded):
+            reduced.record_stream(torch.cuda.current_stream())  # it was allocated on the reduce-scatter's stream
+        if _trainable(self.group) != self.params or len(reduced) != sum(self.padded):
             if self.mean and self.group.all_reduce_grads:  # the other replicas wait for this rank
                 self.mean.round(None, self.parameters())
             raise ValueError(
-                f"module {self.name!r}: a parameter got no gradient, or requires_grad changed later; "
+                f"module {self.name!r}: a parameter has no gradient, or its requires_grad changed; "
                 "call model.set_reduce_scatter_unused_params(True), or freeze parameters before compress_replicas"
             )
         if not self.mean:
             return
         parts = [part[:size] for part, size in zip(reduced.split(self.padded), self.sizes, strict=True)]
         gradient = torch.cat(parts).to(self.dtype)
-        if self.kept is not None:
-            gradient += self.kept
+        if self.accumulated is not None:
+            gradient += self.accumulated
         if not self.group.all_reduce_grads:  # set_requires_all_reduce(False)
-            self.kept = gradient
+            self.accumulated = gradient
             reduced.zero_()
             return
-        self.kept = None
+        self.accumulated = None
         scale = self.scaler.get_scale() if self.scaler else 1.0
         mean = scale * self.mean.round(gradient / scale, self.parameters())
         if self.group.gradient_divide_factor is not None:  # torch then adds replicas up
@@ -175,30 +175,30 @@ def compress_replicas(
     partition: Partition = "whole",
     **options: Any,
 ) -> CompressedReplicas:
-    """Let a model that `fully_shard` put on a mesh of replicas and shards average its replicas by an algorithm.
+    """Compress gradients between the replicas of a model that `fully_shard` put on a mesh of replicas and shards.
 
         mesh = init_device_mesh("cuda", (2, 8), mesh_dim_names=("replicate", "shard"))
         fully_shard(model, mesh=mesh)
         replicas = compress_replicas(model, "loco")
 
-    Call it after the last `fully_shard`, on every rank. Shards are gathered and reduced as before; between replicas
-    the algorithm's messages take the place of the all-reduce. The step stays that of the optimizer in the loop, and
-    the algorithm's own update is not used. Every unit's shard has its own scale and memory. partition: "layer" gives
-    every parameter's part of a shard a scale of its own.
+    Call it after the last `fully_shard`, on every rank. Between replicas the algorithm's messages replace the
+    all-reduce; inside a replica nothing changes. The optimizer in the loop makes the step, and the algorithm's own
+    update is not used. Every shard of a unit has its own scale and memory.
 
-    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function made; it sends
-    gradients. scaler: the loop's GradScaler where it has one; gradients are remembered without its scale.
+    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function returns. It must send
+    gradients. scaler: the loop's GradScaler, if any; memories are kept without its scale. partition: "layer" gives
+    every parameter's part of a shard its own scale.
 
     Raises ValueError for a model without replicas or not sharded by `fully_shard` alone, for one that has an
     all-reduce hook, for a method that sends anything but gradients or clips, for an unknown name or option, and for a
-    compressor that cannot take so few coordinates; Disagreement where the replicas do not have the same algorithm,
-    seed and parameters; LostContact. Then the model is as it was.
+    compressor that cannot take so few coordinates; Disagreement where replicas differ in algorithm, seed or
+    parameters; LostContact. Then the model is as it was.
     """
-    return CompressedReplicas(model, chosen_method(algorithm, options), seed, scaler, partition)
+    return CompressedReplicas(model, resolve_method(algorithm, options), seed, scaler, partition)
 
 
 def _param_groups(model: nn.Module) -> dict[str, Any]:
-    """FSDP's groups of parameters by the names of their modules. Raises ValueError where one cannot be compressed."""
+    """FSDP's parameter groups by module name. Raises ValueError if one cannot be compressed."""
     found: dict[str, Any] = {}
     for name, module in model.named_modules():
         if isinstance(module, FSDPModule):
@@ -209,32 +209,32 @@ def _param_groups(model: nn.Module) -> dict[str, Any]:
                 found[name] = groups[0]
     trained = {}
     for name, group in found.items():
-        params = _trained(group)
+        params = _trainable(group)
         if group._all_reduce_hook is not None:
-            raise ValueError(f"module {name!r}: has an all-reduce hook already; call compress_replicas once")
+            raise ValueError(f"module {name!r}: it already has an all-reduce hook; call compress_replicas once")
         if not isinstance(group.mesh_info, HSDPMeshInfo):
             raise ValueError(
-                f"module {name!r}: its mesh has not the two dimensions of replicas and shards; give fully_shard a "
+                f"module {name!r}: its mesh lacks the two dimensions of replicas and shards; give fully_shard a "
                 "mesh such as init_device_mesh('cuda', (2, 8), mesh_dim_names=('replicate', 'shard'))"
             )
         if any(param.sharded_param.device_mesh.ndim > 2 for param in params):
-            raise ValueError(f"module {name!r}: tensor parallelism is not supported, shard by fully_shard alone")
+            raise ValueError(f"module {name!r}: tensor parallelism is not supported; shard by fully_shard alone")
         if params:
             trained[name] = group
     if not trained:
         raise ValueError(
-            "fully_shard sharded no parameter of this model that requires a gradient; call it first (FSDP 1 is not "
-            "supported, and with the whole model on every rank DistributedDataParallel takes `compressed`)"
+            "no parameter that requires a gradient is sharded by fully_shard; call it first (FSDP 1 is not "
+            "supported; with the whole model on every rank use DistributedDataParallel and `compressed`)"
         )
     return trained
 
 
-def _trained(group: Any) -> list[Any]:
+def _trainable(group: Any) -> list[Any]:
     return [param for param in group.fsdp_params if param.sharded_param.requires_grad]
 
 
 def _coordinates(param: Any, shards: int, shard: int) -> int:
-    """How many coordinates of a parameter a shard has: torch gives every shard ⌈n/S⌉ rows while there are any."""
+    """Number of a parameter's coordinates in a shard: torch gives each shard ⌈n/S⌉ rows until none are left."""
     shape, axis = param.sharded_param.shape, param.fsdp_placement.dim
     rows = -(-shape[axis] // shards)
     return min(rows, max(0, shape[axis] - shard * rows)) * (shape.numel() // max(1, shape[axis]))

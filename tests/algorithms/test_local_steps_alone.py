@@ -276,7 +276,7 @@ def inside() -> torch.optim.Optimizer:
     ("make", "said"),
     [
         (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
-        (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps are no other"),
+        (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps need its own"),
         (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
         (lambda: LocalSteps(inside(), "diloco", perod=5), "no option 'perod'; did you mean period"),
         (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 ranks"),

@@ -103,7 +103,7 @@ def test_layers_are_frozen_and_gradients_may_be_missing_as_in_torch():
     with pytest.warns(UserWarning, match="no parameter has a gradient on any rank, so nothing moved"):
         optimizer.step()
     net.requires_grad_(True)
-    with pytest.raises(ValueError, match=r"requires a gradient and did not .* make a new optimizer"):
+    with pytest.raises(ValueError, match=r"was frozen .* and now requires a gradient; make a new optimizer"):
         optimizer.step()
     after = round_state(optimizer.state_dict())
     assert (after["digest"], after["t"]) == (saved["digest"], 3)
@@ -323,7 +323,7 @@ def test_only_a_scaler_of_torch_s_leaves_unscaling_to_the_step():
 
 
 def test_what_torch_s_join_asks_for_is_refused_in_words():
-    with pytest.raises(ValueError, match="Join is not supported: give every rank as many steps"):
+    with pytest.raises(ValueError, match="Join is not supported: give every rank the same number of steps"):
         Join([trained(steps=0)[1]])
 
 
@@ -340,7 +340,7 @@ def test_what_cannot_be_one_vector_is_refused():
     mixed[0].double()
     complex_param = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
     for params, k, message in (
-        ([complex_param], 1, "a parameter is complex: hold torch.view_as_real of it"),
+        ([complex_param], 1, "a parameter is complex: store it as torch.view_as_real"),
         ([torch.ones(3)], 1, "no parameter requires"),
         (mixed.parameters(), 1, "dtype"),
         (model(0).parameters(), 33, "k=33"),

@@ -326,8 +326,8 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
         ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam"),
         ("option", "ValueError: uplink_only: options are only for an algorithm given by name"),
-        ("too few", "ValueError: DDP has a parameter that is not among those given"),
-        ("too many", "ValueError: DDP does not have all of the parameters given: give ddp_model.parameters()"),
+        ("too few", "ValueError: DDP has a parameter that the hook was not given"),
+        ("too many", "ValueError: DDP lacks some parameters of the hook: give it ddp_model.parameters()"),
     ],
 )
 def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]) -> None:

@@ -276,7 +276,7 @@ def test_a_rank_that_cannot_step_ends_the_step_of_all(ranks: list[dict]) -> None
             assert one["text"] == all_ranks["text"]
         else:
             assert (one["error"], one["rank"], one["quantity"]) == ("Disagreement", RANKS - 1, "parameters")
-            assert "it cannot step, and its own error says why" in one["text"]
+            assert "it cannot step; see the error of that rank" in one["text"]
 
 
 def test_ranks_of_a_group_train_together_and_others_are_refused(ranks: list[dict]) -> None:

@@ -441,7 +441,7 @@ def test_parameters_without_a_gradient(ranks: list[dict]) -> None:
     ("name", "said"),
     [
         ("unused", "ValueError: module '2': a parameter got no gradient"),
-        ("frozen after", "ValueError: module '0': a parameter got no gradient, or requires_grad changed later"),
+        ("frozen after", "ValueError: module '0': a parameter has no gradient, or its requires_grad changed"),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
         ("seed", "Disagreement: step 0: rank 1 differs from the others in seed: "),
@@ -449,8 +449,8 @@ def test_parameters_without_a_gradient(ranks: list[dict]) -> None:
         ("other seed", "ValueError: this state is of seed 0, not 1: "),
         ("damaged", "ValueError: this state is damaged: "),
         ("tensor parallel", "ValueError: module '0': tensor parallelism is not supported"),
-        ("plain", "ValueError: module '': its mesh has not the two dimensions"),
-        ("twice", "ValueError: module '0': has an all-reduce hook already"),
+        ("plain", "ValueError: module '': its mesh lacks the two dimensions"),
+        ("twice", "ValueError: module '0': it already has an all-reduce hook"),
         ("too short", "ValueError: .*k=7"),
     ],
 )
