@@ -1,13 +1,13 @@
-"""Two scripts that people begin with, trained by each method: what a first try of `CompressedOptimizer` gives.
+"""Two well-known first scripts, trained with each method: the result of a first try of `CompressedOptimizer`.
 
     torchrun --standalone --nproc-per-node=2 -m benchmarks.first_scripts data_dir=FOLDER
 
-Writes results/first_scripts.csv here, and results/first_scripts.md from it. A repeated command leaves out the runs
-that the table has. FOLDER has tiny Shakespeare, or it is fetched into it.
+Writes results/first_scripts.csv, and results/first_scripts.md from it. A repeated command skips runs that are in the
+table. FOLDER has tiny Shakespeare; otherwise it is fetched into FOLDER.
 
-mnist      the network of pytorch/examples' mnist script, without its schedule; scikit-learn's digits at 28 × 28, of
-           which every fifth is for the test; 64 images a step, half of them on each rank
-nanogpt    the small setting of karpathy/nanoGPT's readme, shortened from 2,000 steps to 300, of which 50 warm up; a
+mnist      the network of pytorch/examples' mnist script, without its schedule; scikit-learn's digits at 28 × 28, with
+           every fifth for the test; 64 images a step, half of them on each rank
+nanogpt    the small setting of karpathy/nanoGPT's readme, with 300 steps instead of 2,000; 50 of them are warm-up; a
            cosine to a tenth, every rank's gradient clipped to norm 1, no decay; 12 windows of 64 characters a step
 """
 
@@ -41,7 +41,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Case:
-    """A run: of a script, a method with its step size, a seed, and the steps after which it is evaluated."""
+    """A run of a script: its method, step size, seed, and the steps after which it is evaluated."""
 
     script: str
     method: str
@@ -72,7 +72,7 @@ NANOGPT = (
 
 
 def cases() -> list[Case]:
-    """All runs. What has a warm-up is trained for each number of steps anew."""
+    """All runs. 1-bit Adam has a warm-up, so each number of steps is a run of its own."""
     found = [Case("nanogpt", method, 1e-3, 0, (300,)) for method in NANOGPT]
     for seed in range(3):
         for method, lrs in MNIST.items():
@@ -81,8 +81,8 @@ def cases() -> list[Case]:
     return found
 
 
-def trained(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """The model as it is trained, and what steps it."""
+def build(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """The model, wrapped if the method needs it, and its optimizer."""
     inner = torch.optim.Adam(model.parameters(), lr=case.lr, betas=betas)  # AdamW too: there is no decay
     if case.method == "torch":
         return DistributedDataParallel(model), inner
@@ -100,7 +100,7 @@ def trained(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[n
 
 
 def mnist(case: Case) -> Iterator[dict[str, float]]:
-    """Test loss and accuracy, of images [1797, 1, 28, 28] that are scaled as the script scales MNIST's."""
+    """Test loss and accuracy. Images [1797, 1, 28, 28] are scaled as the script scales MNIST's."""
     found = load_digits()
     images, labels = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(found.target)
     images = (interpolate(images, size=28, mode="bilinear") - 0.1307) / 0.3081
@@ -112,7 +112,7 @@ def mnist(case: Case) -> Iterator[dict[str, float]]:
         *(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25)),
         *(nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10)),
     )
-    model, optimizer = trained(case, model, betas=(0.9, 0.999))
+    model, optimizer = build(case, model, betas=(0.9, 0.999))
     torch.manual_seed(1000 * case.seed + rank)
     for step in range(1, case.ends[-1] + 1):
         batch = torch.randperm(len(mine))[: 64 // size]
@@ -127,12 +127,12 @@ def mnist(case: Case) -> Iterator[dict[str, float]]:
 
 
 def nanogpt(case: Case, data_dir: str) -> Iterator[dict[str, float]]:
-    """Held-out loss, in nats a character, over 200 windows at even distances."""
+    """Held-out loss, in nats per character, over 200 evenly spaced windows."""
     text, rank, size = load(data_dir), dist.get_rank(), dist.get_world_size()
     train, held_out = (torch.from_numpy(codes).long() for codes in (text.train, text.held_out))
     model, [steps] = transformer(), case.ends
     initialise(model, case.seed)
-    model, optimizer = trained(case, model, betas=(0.9, 0.99))
+    model, optimizer = build(case, model, betas=(0.9, 0.99))
     torch.manual_seed(1000 * case.seed + rank)
     for step in range(steps):
         decay = 0.1 + 0.9 * (1 + cos(pi * max(0, step - 50) / (steps - 50))) / 2
@@ -152,26 +152,26 @@ def loss_of(model: nn.Module, codes: Tensor, starts: Tensor) -> Tensor:
 
 
 def bits(optimizer: torch.optim.Optimizer, steps: int) -> int:
-    """Sent and received by one rank; of a dense round as the table of methods counts it."""
+    """Bits sent and received by one rank; 64 a coordinate and round for torch's optimizer."""
     if isinstance(optimizer, CompressedOptimizer | LocalSteps):
         return optimizer.meter.bits
     return 64 * steps * sum(param.numel() for param in optimizer.param_groups[0]["params"])
 
 
 def report(rows: pd.DataFrame) -> str:
-    """Markdown: what it was measured on, and a table a script; means over seeds, with the least and the greatest."""
-    here = f"{date.today()}, {environment()['processor']}, torch {torch.__version__}"
-    lines = [f"# First scripts\n\n{here}; 2 gloo ranks, by `benchmarks.first_scripts`, which says what they train.\n"]
+    """Markdown: the machine, and a table per script with mean, least and greatest over seeds."""
+    machine = f"{date.today()}, {environment()['processor']}, torch {torch.__version__}"
+    lines = [f"# First scripts\n\n{machine}; 2 gloo ranks. `benchmarks.first_scripts` describes the scripts.\n"]
     for script, found in rows.groupby("script"):
         dense = found[found["method"] == "torch"].groupby("steps")["bits"].first()
         found = found.dropna(axis=1, how="all").assign(times=found["steps"].map(dense) / found["bits"])
-        told = found.groupby(["method", "lr", "steps"], sort=False).agg({
+        table = found.groupby(["method", "lr", "steps"], sort=False).agg({
             **{name: spread for name in ("loss", "accuracy") if name in found},
             "times": lambda times: f"{times.mean():.3g}",
         }).rename(columns={"times": "times fewer bits"}).reset_index().astype(str)  # fmt: skip
         seeds = ", ".join(map(str, sorted(set(found["seed"]))))
         about = f"Seeds {seeds}. Means, with the least and the greatest." if "," in seeds else f"Seed {seeds}."
-        lines += [f"## {script}\n\n{about}\n", *row_table(list(told), told.to_numpy()), ""]
+        lines += [f"## {script}\n\n{about}\n", *row_table(list(table), table.to_numpy()), ""]
     return "\n".join(lines)
 
 
@@ -184,7 +184,7 @@ def spread(values: pd.Series) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """The command line above."""
+    """Run the command line above."""
     data_dir = dict(argument.split("=") for argument in arguments).get("data_dir", "data/downloads")
     dist.init_process_group("gloo")
     torch.set_num_threads(1)

@@ -1,11 +1,11 @@
-"""`CompressedOptimizer.step` beside torch's AdamW with one process, and the DDP hook beside plain DDP over loopback.
+"""Time and memory of `CompressedOptimizer.step` against torch's AdamW, and of the DDP hook against plain DDP.
 
     python -m benchmarks.optimizer_step                     1 and 10 million parameters, all methods, and the hook
     python -m benchmarks.optimizer_step 50 adamw cd_adam    50 million, these methods
 
-Every process has one thread. A method and `torch.optim.AdamW(foreach=True)` step the same parameters in turn, so that
-whatever else the machine does meets both. Times are medians: of a step the process's own, of the hook those of a
-clock. Memory is a fresh process's: what it holds after a step beyond parameters and gradients, and its most in one.
+Every process has one thread. A method and `torch.optim.AdamW(foreach=True)` step the same parameters in turn, so
+other load on the machine affects both. Times are medians: CPU time for a step, wall time for the hook over loopback.
+Memory is measured in a fresh process, without parameters and gradients: after a step, and the peak during one.
 """
 
 import os
@@ -33,39 +33,39 @@ METHODS: dict[str, dict[str, Any]] = {
     "adamw": {"weight_decay": 0.01}, "cd_adam": {}, "loco": {"weight_decay": 0.01}, "ef21": {},
     "onebit_adam": {"rounds": 10**6, "warmup": 1},
 }  # fmt: skip
-HOOKED = ("adamw", "cd_adam", "loco")
+HOOK_METHODS = ("adamw", "cd_adam", "loco")
 
 
 def main() -> None:
-    """Print a row a method and size, and a row a hook."""
+    """Print a row for every method and size, and one for every hook."""
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [1, 10]
     methods = [word for word in sys.argv[1:] if not word.isdigit()] or list(METHODS)
-    here = environment()
-    print(f"{here['processor']}, {here['cores']} cores, load {os.getloadavg()[0]:.1f}")
+    machine = environment()
+    print(f"{machine['processor']}, {machine['cores']} cores, load {os.getloadavg()[0]:.1f}")
     print(f"torch {torch.__version__}, {datetime.now(UTC):%Y-%m-%d}\n")
     print("| method | million | ms | AdamW, ms | ratio | bytes held | peak, bytes | AdamW's |\n" + "|---" * 8 + "|")
     for million in sizes:
-        theirs = _apart(_memory, "", million)
+        adamw = _in_fresh_process(_measure_memory, "", million)
         for method in methods:
-            held, peak = _apart(_memory, method, million)
-            own, torchs = _apart(_times, method, million)
-            memory = f"{held:.1f} | {peak:.1f} | {theirs[0]:.1f}, {theirs[1]:.1f}"
-            print(f"| `{method}` | {million} | {own:.1f} | {torchs:.1f} | {own / torchs:.2f} | {memory} |")
+            held, peak = _in_fresh_process(_measure_memory, method, million)
+            own, torch_ms = _in_fresh_process(_time_steps, method, million)
+            memory = f"{held:.1f} | {peak:.1f} | {adamw[0]:.1f}, {adamw[1]:.1f}"
+            print(f"| `{method}` | {million} | {own:.1f} | {torch_ms:.1f} | {own / torch_ms:.2f} | {memory} |")
     if 10 in sizes:
         print("\n| hook, 2 ranks, 10 million | ms | DDP, ms | ratio |\n|---|---|---|---|")
-        for method in filter(methods.__contains__, HOOKED):
-            own, plain = _ranks(method, 10)
+        for method in filter(methods.__contains__, HOOK_METHODS):
+            own, plain = _time_hook(method, 10)
             print(f"| `{method}` | {own:.1f} | {plain:.1f} | {own / plain:.2f} |")
 
 
 def network(million: int) -> nn.Sequential:
-    """Square layers with biases, of about so many parameters."""
+    """Square layers with biases and about this many million parameters."""
     torch.manual_seed(0)
     return nn.Sequential(*(nn.Linear(SIDE, SIDE) for _ in range(round(million * 1e6 / (SIDE * (SIDE + 1))))))
 
 
 def optimizer(net: nn.Module, method: str) -> torch.optim.Optimizer:
-    """The method's, or torch's AdamW for no name, with gradients of normal numbers at hand."""
+    """The method's optimizer, or torch's AdamW for an empty name. Also fills gradients with normal numbers."""
     for param in net.parameters():
         param.grad = torch.randn_like(param) * 1e-3
     if method:
@@ -73,22 +73,22 @@ def optimizer(net: nn.Module, method: str) -> torch.optim.Optimizer:
     return torch.optim.AdamW(net.parameters(), lr=1e-4, foreach=True)
 
 
-def _times(method: str, million: int) -> tuple[float, ...]:
+def _time_steps(method: str, million: int) -> tuple[float, ...]:
     net = network(million)
-    return _in_turn([optimizer(net, name).step for name in (method, "")], process_time)
+    return _median_times([optimizer(net, name).step for name in (method, "")], process_time)
 
 
-def _memory(method: str, million: int) -> tuple[float, float]:
-    """Bytes a parameter that a process holds after a step, and has at most during one."""
-    optimizer(nn.Linear(8, 8), method).step()  # loads what a first step loads
+def _measure_memory(method: str, million: int) -> tuple[float, float]:
+    """Bytes per parameter that a process holds after a step, and its peak during one."""
+    optimizer(nn.Linear(8, 8), method).step()  # load torch's lazy parts first
     net = network(million)
-    optimizer(net, "")  # for gradients, which are resident then
+    optimizer(net, "")  # makes the gradients resident
     d, before = sum(param.numel() for param in net.parameters()), _resident("VmRSS")
     own = optimizer(net, method)
     own.step()
     own.step()
     held = _resident("VmRSS") - before
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # VmHWM begins anew
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM
     own.step()
     return held / d, (_resident("VmHWM") - before) / d
 
@@ -98,8 +98,8 @@ def _resident(name: str) -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def _in_turn(calls: list[Callable[[], object]], clock: Callable[[], float]) -> tuple[float, ...]:
-    """The median time of each, in ms."""
+def _median_times(calls: list[Callable[[], object]], clock: Callable[[], float]) -> tuple[float, ...]:
+    """The median time of each call, in ms, with calls taking turns."""
     times = [[_time(call, clock) for call in calls] for _ in range(WARMUP + STEPS)][WARMUP:]
     return tuple(map(median, zip(*times, strict=True)))
 
@@ -110,28 +110,28 @@ def _time(call: Callable[[], object], clock: Callable[[], float]) -> float:
     return 1e3 * (clock() - begin)
 
 
-def _apart(function: Callable[..., Any], *given: Any) -> Any:
-    """What a function returns in a fresh process with one thread."""
+def _in_fresh_process(function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function in a fresh process with one thread."""
     with mp.get_context("spawn").Pool(1, torch.set_num_threads, (1,)) as pool:
         return pool.apply(function, given)
 
 
-def _ranks(method: str, million: int) -> tuple[float, float]:
+def _time_hook(method: str, million: int) -> tuple[float, float]:
     with TemporaryDirectory() as folder, mp.get_context("spawn").Pool(2, torch.set_num_threads, (1,)) as pool:
-        return pool.starmap(_of_rank, [(rank, folder, method, million) for rank in range(2)], chunksize=1)[0]
+        return pool.starmap(_time_rank, [(rank, folder, method, million) for rank in range(2)], chunksize=1)[0]
 
 
-def _of_rank(rank: int, folder: str, method: str, million: int) -> tuple[float, ...]:
+def _time_rank(rank: int, folder: str, method: str, million: int) -> tuple[float, ...]:
     """A training step with a hook and one without, in turn."""
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-    steps = [_training(million, hooked) for hooked in (method, "")]
-    times = _in_turn(steps, perf_counter)
+    steps = [_training_step(million, hooked) for hooked in (method, "")]
+    times = _median_times(steps, perf_counter)
     steps.clear()  # DDP's models go before their process group
     dist.destroy_process_group()
     return times
 
 
-def _training(million: int, method: str) -> Callable[[], None]:
+def _training_step(million: int, method: str) -> Callable[[], None]:
     net, batch = DistributedDataParallel(network(million)), torch.randn(BATCH, SIDE)
     if method:
         net.register_comm_hook(*compressed(net.parameters(), method))

@@ -1,11 +1,11 @@
-"""States of all ranks in one checkpoint of torch.distributed.checkpoint, loaded on as many ranks or on others.
+"""States of all ranks in one checkpoint of torch.distributed.checkpoint, for the same or another number of ranks.
 
     dcp.save({"model": model.state_dict(), "optimizer": distributed_state(optimizer)}, checkpoint_id=folder)
 
     dcp.load({"model": model.state_dict()}, checkpoint_id=folder)
     load_distributed(optimizer, folder)
 
-What all ranks share is kept once, the server's state from rank 0, a worker's under its rank; each with a digest.
+What all ranks share is saved once, the server's state by rank 0, and a worker's by its rank; each with a digest.
 """
 
 import json
@@ -26,7 +26,7 @@ _ALIKE = ("t", "skipped", "meter")  # on all ranks
 
 
 def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
-    """What every rank hands to `dcp.save` for its optimizer, by dotted names."""
+    """This rank's tensors for `dcp.save`, by dotted names."""
     saved = optimizer.state_dict()
     state = round_state(saved)
     of = {name: value for name, value in state["of"].items() if name != "rank"}
@@ -44,14 +44,15 @@ def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
 
 
 def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str], key: str = "optimizer") -> None:
-    """Go on from a checkpoint in which `distributed_state` of all ranks stands under `key`; by every rank alike.
+    """Load a checkpoint that has `distributed_state` of all ranks under `key`. Call it on every rank.
 
-    As many ranks as saved it go on bit for bit. Another number takes over parameters, moments and the server's state,
-    and every worker starts from the mean of the saved workers' memories, all that a server relies on: with error
-    feedback mean_i δ_i, what is still to be sent, and in a Markov sequence mean_i ĝ_i = ĝ.
-    Raises ValueError where no such checkpoint lies, for a damaged one, for what `load_state_dict` refuses, and, where
-    the number of ranks is another, for methods whose workers keep moments of their own, or a memory of which the mean
-    is not enough. Then nothing has changed.
+    The same number of ranks resumes bit for bit. Another number takes over parameters, moments and the server's
+    state. Every worker then starts from the mean of the saved workers' memories, on which alone the server relies:
+    with error feedback mean_i δ_i, what is still to be sent, and in a Markov sequence mean_i ĝ_i = ĝ.
+
+    Raises ValueError for a missing or damaged checkpoint, and for what `load_state_dict` rejects. With another number
+    of ranks it also rejects methods whose workers keep moments of their own, or memories whose mean is not enough.
+    Then nothing has changed.
     """
     saved = _Saved(folder, key)
     alike = saved.part("alike")
@@ -83,7 +84,7 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
     for algorithm, worker in zip(algorithms, [own] if len(algorithms) == 1 else own.values(), strict=True):
         if worker["moments"]:
             raise ValueError(
-                f"{change} moments of its own gradients, which other workers cannot continue: start {before} ranks"
+                f"{change} moments of its own gradients, which other workers cannot use: start {before} ranks"
             )
         if worker["memory"] is not None and not algorithm.uplink.is_carried_by_the_mean:
             kind = type(algorithm.uplink).__name__
@@ -95,21 +96,21 @@ def _digest(tensors: dict[str, Tensor]) -> Tensor:
 
 
 class _Saved:
-    """A checkpoint's tensors under a key, read by this process alone."""
+    """A checkpoint's tensors under a key, read by this process only."""
 
     def __init__(self, folder: str | PathLike[str], key: str) -> None:
         self._folder, self._key = folder, key
         try:
             found = FileSystemReader(folder).read_metadata().state_dict_metadata
         except (OSError, CheckpointException) as error:
-            raise ValueError(f"{folder}: no checkpoint of torch.distributed.checkpoint lies there") from error
+            raise ValueError(f"{folder}: has no checkpoint of torch.distributed.checkpoint") from error
         self._kinds = {
             name: kind
             for name, kind in found.items()
             if name.startswith(f"{key}.") and isinstance(kind, TensorStorageMetadata)
         }
         if f"{key}.alike.about" not in self._kinds:
-            raise ValueError(f"{folder}: holds no distributed_state of an optimizer under {key!r}")
+            raise ValueError(f"{folder}: has no distributed_state of an optimizer under {key!r}")
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors of a part by their names in it. Raises ValueError for a damaged one."""

@@ -1,4 +1,4 @@
-"""Saved states: what they hold by dotted names, whether they are whole, and of the optimizer at hand."""
+"""Saved states: to nested dicts and back, and checks that a state is complete and of this optimizer."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ from ..utils.seeding import keyed_seed
 
 
 def round_state(state_dict: Any) -> Any:
-    """What a CompressedOptimizer remembers, in torch's form of a state dict: the state of one of the parameters."""
+    """A CompressedOptimizer's own state in a torch state dict, where it stands under one of the parameters."""
     states = state_dict.get("state") if isinstance(state_dict, dict) else None
     each = states.values() if isinstance(states, dict) else ()
     return next((state for state in each if isinstance(state, dict) and "of" in state), None)
 
 
 def parts_to_dicts(states: States) -> Any:
-    """The states of all groups as nested dicts: that of a lone group itself, of several by their numbers."""
+    """The states of all groups as nested dicts, by group number; one group's state stands alone."""
     if len(states) == 1:
         return as_dicts(states[0])
     return {str(number): as_dicts(state) for number, state in enumerate(states)}
 
 
 def parts_from_dicts(saved: Any, like: States) -> States:
-    """The states that `parts_to_dicts` was given, of the types of `like`."""
+    """The inverse of `parts_to_dicts`, with the types of `like`."""
     parts = [saved] if len(like) == 1 else list(saved.values())
     return tuple(from_dicts(part, one) for part, one in zip(parts, like, strict=True))
 
@@ -39,17 +39,17 @@ def to_device(node: Any, device: torch.device) -> Any:
 
 
 def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) -> None:
-    """Raise ValueError unless `saved` is whole, with a digest of its own, and such a state as `own`.
+    """Raise ValueError unless `saved` is undamaged and has the entries of `own`.
 
-    identity: what its entry `of` must hold; kind: the class whose state it is to be.
+    identity: the required entry `of`. kind: the class that saved it.
     """
     if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
         raise ValueError(f"this is no state_dict of a {kind}: its description is missing")
     for what in identity | saved["of"]:
         mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
         if found != mine:
-            another = "; for other ranks there is algorithms.optim.checkpoint" if what in ("rank", "workers") else ""
-            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads what it saved{another}")
+            another = "; algorithms.optim.checkpoint loads on other ranks" if what in ("rank", "workers") else ""
+            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads its own state{another}")
     state = {name: saved.get(name) for name in own}
     if saved.get("digest") != state_digest(state):
         raise ValueError("this state is damaged: its digest does not match; load another one")

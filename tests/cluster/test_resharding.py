@@ -200,8 +200,8 @@ def test_one_process_may_go_on_alone(folder: Path, saved: list[dict]) -> None:
 
 
 def test_what_is_not_there_or_of_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
-    refused(tmp_path, "cd_adam", "no checkpoint of torch.distributed.checkpoint lies there")
-    refused(folder / "cd_adam", "cd_adam", "holds no distributed_state of an optimizer under 'optim'", key="optim")
+    refused(tmp_path, "cd_adam", "has no checkpoint of torch.distributed.checkpoint")
+    refused(folder / "cd_adam", "cd_adam", "has no distributed_state of an optimizer under 'optim'", key="optim")
     refused(folder / "cd_adam", "naive", "this state is of algorithm")
     refused(folder / "cd_adam", "cd_adam", "this state is of 1 parameter groups, not 2", grouped=True)
 
