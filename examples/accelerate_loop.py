@@ -27,7 +27,7 @@ def main(method: str = "loco", epochs: str = "8", folder: str = "") -> None:
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2)
     model, optimizer, loader = accelerator.prepare(network, optimizer, loader)
     memories = None
-    if method != "torch" and accelerator.num_processes > 1:  # alone, the model is not wrapped, and nothing is sent
+    if method != "torch" and accelerator.num_processes > 1:  # one process does not wrap the model and sends nothing
         memories, hook = compressed(model.parameters(), method)
         model.register_comm_hook(memories, hook)
 
@@ -45,10 +45,10 @@ def main(method: str = "loco", epochs: str = "8", folder: str = "") -> None:
             accelerator.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
     if folder:
-        accelerator.save_state(folder)  # model and optimizer of rank 0, which all ranks have alike
+        accelerator.save_state(folder)  # model and optimizer of rank 0; they are the same on all ranks
         accelerator.save(int(epochs), Path(folder, "epochs.pt"))
         if memories:
-            torch.save(memories.state_dict(), own)  # every rank its own
+            torch.save(memories.state_dict(), own)  # one file per rank
 
     loss = cross_entropy(network(inputs), labels)
     accelerator.print(f"{method}: loss {loss:.5f} on {accelerator.num_processes} ranks")

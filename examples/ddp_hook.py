@@ -1,4 +1,4 @@
-"""DistributedDataParallel whose gradients a method compresses; everything else of the loop stays as it is.
+"""A loop with DistributedDataParallel: a method compresses the gradients, and all else stays as it is.
 
     torchrun --standalone --nproc-per-node=2 examples/ddp_hook.py [METHOD [STEPS [FOLDER]]]
 
@@ -45,8 +45,8 @@ def main(method: str = "loco", steps: str = "100", folder: str = "") -> None:
         cross_entropy(model(inputs[batch]), labels[batch]).backward()
         optimizer.step()
     if folder and memories:
-        torch.save(memories.state_dict(), own)  # every rank its own
-    if folder and rank == 0:  # what all ranks have alike
+        torch.save(memories.state_dict(), own)  # one file per rank
+    if folder and rank == 0:  # the same on all ranks
         state = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "steps": int(steps)}
         torch.save(state, common)
 

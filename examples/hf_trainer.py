@@ -30,7 +30,7 @@ class Compressed(TrainerCallback):
         return Path(args.output_dir, f"checkpoint-{step}", f"memories-{args.process_index}.pt")
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        if args.world_size > 1:  # alone, the model is not wrapped, and nothing is sent
+        if args.world_size > 1:  # one process: the model is not wrapped, and nothing is sent
             self.memories, hook = compressed(self.trainer.model_wrapped.parameters(), self.method)
             self.trainer.model_wrapped.register_comm_hook(self.memories, hook)
         if self.memories and state.global_step:
@@ -38,7 +38,7 @@ class Compressed(TrainerCallback):
 
     def on_save(self, args, state, control, **kwargs) -> None:
         if self.memories:
-            torch.save(self.memories.state_dict(), self.file(args, state.global_step))  # every rank its own
+            torch.save(self.memories.state_dict(), self.file(args, state.global_step))  # one file per rank
 
 
 def main(method: str = "loco", steps: str = "60", folder: str = "") -> None:

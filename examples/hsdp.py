@@ -53,10 +53,10 @@ def main(method: str = "loco", steps: str = "100", folder: str = "") -> None:
         weights, moments = get_state_dict(model, optimizer)
         dcp.save({"model": weights, "optimizer": moments, "steps": int(steps)}, checkpoint_id=common)  # by all ranks
         if replicas:
-            torch.save(replicas.state_dict(), own)  # every rank its own
+            torch.save(replicas.state_dict(), own)  # one file per rank
 
     with torch.no_grad():
-        loss = cross_entropy(model(inputs), labels)  # on all ranks, which gather the shards
+        loss = cross_entropy(model(inputs), labels)  # on all ranks: it gathers the shards
     if rank == 0:
         bits = f", {replicas.meter.bits} bits between replicas" if replicas else ""
         print(f"{method}: loss {loss:.5f} on {ranks} ranks{bits}")

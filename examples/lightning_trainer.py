@@ -42,7 +42,7 @@ class Compressed(Callback):
         if self.saved:
             self.memories.load_state_dict(self.saved[trainer.global_rank])
 
-    def state_dict(self) -> dict:  # of all ranks: rank 0 writes the checkpoint
+    def state_dict(self) -> dict:  # memories of all ranks, since rank 0 writes the checkpoint
         states = [None] * dist.get_world_size()
         dist.all_gather_object(states, self.memories.state_dict())
         return {"memories": states}

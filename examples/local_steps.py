@@ -1,4 +1,4 @@
-"""SparseLoCo around AdamW: workers train apart, and exchange two bits of a few coordinates every 15 steps.
+"""SparseLoCo around AdamW: workers train separately, and every 15 steps exchange two bits of a few coordinates.
 
 torchrun --standalone --nproc-per-node=2 examples/local_steps.py
 """

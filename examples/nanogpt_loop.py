@@ -1,4 +1,4 @@
-"""The loop of nanoGPT's train.py, with a small network in its GPT's place: accumulation, schedule, clipping; no DDP.
+"""The loop of nanoGPT's train.py with a small network and without DDP: accumulation, schedule, clipping.
 
     torchrun --standalone --nproc-per-node=2 examples/nanogpt_loop.py [METHOD [STEPS [FOLDER]]]
 
@@ -45,11 +45,11 @@ def main(method: str = "loco", steps: str = str(ALL_STEPS), folder: str = "") ->
         for group in optimizer.param_groups:
             group["lr"] = LR * (0.1 + 0.45 * (1 + math.cos(math.pi * step / ALL_STEPS)))
         for micro_step in range(ACCUMULATION):
-            model.require_backward_grad_sync = micro_step == ACCUMULATION - 1  # means nothing without DDP
+            model.require_backward_grad_sync = micro_step == ACCUMULATION - 1  # no effect without DDP
             (loss_of(model, ACCUMULATION * (workers * step + rank) + micro_step) / ACCUMULATION).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # of this worker's gradient, with DDP of the mean
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # clips this worker's gradient; with DDP, the mean
         optimizer.step(), optimizer.zero_grad()
-    if folder:  # every rank, not the master alone
+    if folder:  # on every rank, not only the master
         states = {"model": raw_model.state_dict(), "optimizer": optimizer.state_dict(), "step": int(steps)}
         torch.save(states, file)
     if rank == 0:

@@ -50,7 +50,7 @@ def main(method: str = "loco", steps: str = "300", folder: str = "") -> None:
         bits = 64 * sum(param.numel() for param in network.parameters()) * int(steps)
         times = "" if method == "torch" else f", {bits / optimizer.meter.bits:.1f} times fewer bits than float32"
         print(f"{method}: loss {cross_entropy(network(images), labels):.5f} on {workers} ranks{times}")
-    del model  # DistributedDataParallel, before its process group
+    del model  # DistributedDataParallel goes before its process group
     dist.destroy_process_group()
     gc.collect()  # or gloo's threads may outlive the interpreter and abort it (seen with torch 2.13)
 

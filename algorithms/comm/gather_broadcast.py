@@ -20,7 +20,7 @@ class LostContact(ConnectionError):
     """Another process of the group ended, or did not answer in time."""
 
 
-def place_in(group: dist.ProcessGroup | None) -> tuple[int, int]:
+def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
     """This process's rank in a group and the group's size; None: the default group. Raises ValueError for no rank."""
     if not (dist.is_available() and dist.is_initialized()):
         raise ValueError("there is no process group yet: call torch.distributed.init_process_group before")

@@ -100,7 +100,7 @@ class Shardable(Compressor):
     """Whether the payloads of a shard differ in size from vector to vector."""
 
     grain: int | None = None
-    """`dense_shard` takes shards that begin at multiples of it as fast as the whole vector; None: none."""
+    """`dense_shard` is fast on shards that begin at multiples of this number of coordinates; None: on no shard."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.encode_shard(x, whole(x.shape[-1]), key)
@@ -118,7 +118,7 @@ class Shardable(Compressor):
         return self.decode(payload, shard.size)
 
     def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
-        """C(x) [..., size] of x [..., size] on a shard. A faster path than over the payload gives the same bits."""
+        """C(x) [..., size] of x [..., size] on a shard. A subclass may skip the payload, with the same bits."""
         return self.decode_shard(self.encode_shard(x, shard, key), shard)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:

@@ -86,7 +86,7 @@ def from_dicts(saved: Any, like: S) -> S:
 
 
 def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """What nested dicts hold, by dotted names."""
+    """The values of nested dicts, with dotted names."""
     if isinstance(node, dict):
         for key, value in node.items():
             yield from leaves(value, f"{name}.{key}" if name else str(key))
@@ -95,7 +95,7 @@ def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def nested(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
-    """What `leaves` gave, in nested dicts such as `like`; None for what is not there."""
+    """The inverse of `leaves`: nested dicts with the names of `like`, and None for missing ones."""
     if isinstance(like, dict):
         return {key: nested(found, part, f"{name}.{key}" if name else key) for key, part in like.items()}
     return found.get(name)
@@ -151,7 +151,7 @@ class Algorithm:
     """Whether `variance_reduced_gradient` needs gradients at `ReplicaState.previous` too, on the same batch."""
 
     server_holds_model: ClassVar[bool] = False
-    """Whether the model that is trained is the server's, which replicas take over."""
+    """Whether the server holds the trained model, and replicas take it over."""
 
     has_common_model: ClassVar[bool] = True
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
@@ -292,7 +292,7 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=downlink)
 
     def with_blocks(self, sizes: Sequence[int]) -> Self:
-        """This algorithm with its compressors block by block, each with its own scale; what is dense stays so.
+        """This algorithm with compressors block by block, each with its own scale. Uncompressed channels stay so.
 
         Raises ValueError for a compressor without a scale, and for one that has blocks already.
         """

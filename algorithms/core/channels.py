@@ -35,7 +35,7 @@ class Channel(ABC):
     """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
 
     needs_last = True
-    """Whether a receiver looks at its last signal."""
+    """Whether a receiver needs its last signal to decode the next."""
 
     is_carried_by_the_mean = False
     """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
@@ -45,7 +45,7 @@ class Channel(ABC):
         return torch.zeros_like(like)
 
     def start_signal(self, like: Tensor) -> Tensor:
-        """The receiver's signal before the first round: zeros, without memory where nobody looks at them."""
+        """The receiver's signal before the first round: zeros, which take no memory where nobody reads them."""
         return torch.zeros_like(like) if self.needs_last else like.new_zeros(1).expand(like.shape)
 
     @abstractmethod

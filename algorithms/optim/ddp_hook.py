@@ -12,7 +12,7 @@ from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportU
 from torch.futures import Future
 
 from ..comm.consistency import check_consistency
-from ..comm.gather_broadcast import place_in
+from ..comm.gather_broadcast import rank_and_size
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
@@ -54,7 +54,7 @@ class CompressedGradients:
     @cached_property
     def _mean(self) -> CompressedMean:
         """Made on first use: by then there is a process group, and parameters are on their device."""
-        self.rank, self.workers = place_in(self._group)
+        self.rank, self.workers = rank_and_size(self._group)
         self._flat = Flat(self._flat.params)
         self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
         self._gradient = self._flat.zeros()

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
-from ..comm.gather_broadcast import contact, place_in
+from ..comm.gather_broadcast import contact, rank_and_size
 from ..compressors.base import Payload
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -69,7 +69,7 @@ class LocalSteps(torch.optim.Optimizer):
             raise TypeError(f"inner={inner}: must be a torch optimizer, such as AdamW(model.parameters())")
         self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
         is_distributed, group = dist.is_available() and dist.is_initialized(), process_group
-        self.rank, self.workers = place_in(group) if is_distributed else (0, 1)
+        self.rank, self.workers = rank_and_size(group) if is_distributed else (0, 1)
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state

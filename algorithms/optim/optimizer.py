@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite, may_step
-from ..comm.gather_broadcast import contact, place_in
+from ..comm.gather_broadcast import contact, rank_and_size
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import SideBySide, seed_of_part
@@ -81,7 +81,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._is_distributed = dist.is_available() and dist.is_initialized()
         self._group = process_group
         self._partition: Partition = partition
-        self.rank, self.workers = place_in(process_group) if self._is_distributed else (0, 1)
+        self.rank, self.workers = rank_and_size(process_group) if self._is_distributed else (0, 1)
         self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
         if options.get("workers", self.workers) != self.workers:
             raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
