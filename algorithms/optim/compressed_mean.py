@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, Readiness, is_finite
+from ..comm.consistency import ConsistentGatherBroadcast, is_finite
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
 from ..core.grouped import SideBySide
@@ -37,16 +37,22 @@ class CompressedMean:
     finite, all ranks receive NaN. Memories and `t` then stay as they were, and `skipped` counts the round. `meter`
     counts what one worker sent and received.
 
-    zeros: a vector [d] with the gradients' dtype and device. group: None is the default group.
+    zeros: a vector [d] with the gradients' dtype and device. group: None is the default group. scaler: messages and
+    memories are without its scale, gradients and their mean with it.
     Raises ValueError for a compressor that cannot take d coordinates.
     """
 
     def __init__(
-        self, algorithm: Algorithm, zeros: Tensor, seed: int, group: dist.ProcessGroup | None = None
+        self,
+        algorithm: Algorithm,
+        zeros: Tensor,
+        seed: int,
+        group: dist.ProcessGroup | None,
+        scaler: torch.amp.GradScaler | None,
     ) -> None:
         algorithm = check_sends_gradients(algorithm, len(zeros))
         self.algorithm, self.t, self.skipped, self.meter = algorithm, 0, 0, BitCounter()
-        self._seed, self._wire = seed, ConsistentGatherBroadcast(algorithm, seed, group)
+        self._seed, self._wire, self._scaler = seed, ConsistentGatherBroadcast(algorithm, seed, group), scaler
         self._replica = algorithm.start_replica(zeros)
         self._worker = algorithm.start_workers(zeros, torch.tensor([self._wire.rank]))
         self._server = algorithm.start_server(zeros) if self._wire.rank == 0 else None
@@ -58,8 +64,12 @@ class CompressedMean:
         error afterwards; otherwise the others would wait for it. Raises Disagreement, also where another rank has no
         gradient, and LostContact.
         """
-        t, readiness = self.t + 1, _readiness(gradient)
-        sent = gradient if gradient is not None and readiness == "ready" else torch.zeros_like(x)
+        scale = self._scaler.get_scale() if self._scaler else None
+        t, sent, readiness = self.t + 1, torch.zeros_like(x), "refused"
+        if gradient is not None:
+            gradient = gradient if scale is None else gradient / scale
+            readiness = "ready" if is_finite(gradient) else "not finite"
+            sent = gradient if readiness == "ready" else sent
         up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self._seed)
         down, server, _ = self._wire.step(up, self._server, x, 0.0, t, readiness)
         if down is None:
@@ -69,7 +79,8 @@ class CompressedMean:
         self._replica = replace(self._replica, signal=signal)
         self._worker, self._server, self.t = worker, server, t
         self.meter.count(self.algorithm, len(x), t, x.dtype)
-        return self.algorithm.clipped_aggregate(signal)
+        mean = self.algorithm.clipped_aggregate(signal)
+        return mean if scale is None else scale * mean
 
     def state(self) -> dict[str, Any]:
         """This rank's state, in nested dicts."""
@@ -78,7 +89,7 @@ class CompressedMean:
             "skipped": self.skipped,
             "meter": asdict(self.meter),
             "worker": as_dicts(self._worker),
-            "server": as_dicts(self._server) if self._server else None,
+            "server": as_dicts(self._server),
             "signal": self._replica.signal,
         }
 
@@ -86,15 +97,9 @@ class CompressedMean:
         """Load what `state` returned on the same rank."""
         here = to_device(state, self._replica.signal.device)
         self._worker = from_dicts(here["worker"], self._worker)
-        self._server = from_dicts(here["server"], self._server) if self._server else None
+        self._server = from_dicts(here["server"], self._server)
         self._replica = replace(self._replica, signal=here["signal"])
         self.t, self.skipped, self.meter = here["t"], here["skipped"], BitCounter(**here["meter"])
-
-
-def _readiness(gradient: Tensor | None) -> Readiness:
-    if gradient is None:
-        return "refused"
-    return "ready" if is_finite(gradient) else "not finite"
 
 
 def resolve_method(algorithm: Algorithm | str, options: dict[str, Any]) -> Algorithm:

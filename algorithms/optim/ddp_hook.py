@@ -1,6 +1,5 @@
 """Compressed gradients in DistributedDataParallel: a communication hook, with any torch optimizer."""
 
-import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, NoReturn
@@ -17,7 +16,7 @@ from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
 from .flat_params import Flat
-from .optimizer_state import check_state, state_digest
+from .optimizer_state import check_state, identity, with_digest
 from .param_groups import Partition, with_partition
 
 
@@ -43,7 +42,7 @@ class CompressedGradients:
         partition: Partition,
     ) -> None:
         tensors = [param if isinstance(param, Tensor) else param[1] for param in params]
-        self._flat = Flat([param for param in tensors if param.requires_grad])
+        self._flat = Flat(tensors)
         algorithm = with_partition(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._group = seed, scaler, process_group
@@ -61,7 +60,7 @@ class CompressedGradients:
         shapes = [tuple(param.shape) for param in self._flat.params]
         alike = self._identity() | {"rank": "any", "shapes": shapes}
         check_consistency(self._flat.device, self._group, **alike)
-        return CompressedMean(self.algorithm, torch.zeros_like(self._gradient), self.seed, self._group)
+        return CompressedMean(self.algorithm, self._flat.zeros(), self.seed, self._group, self._scaler)
 
     @property
     def t(self) -> int:
@@ -96,10 +95,7 @@ class CompressedGradients:
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP lacks some parameters of the hook: give it ddp_model.parameters()")
-            scale = self._scaler.get_scale() if self._scaler else None
-            gradient = self._gradient if scale is None else self._gradient / scale
-            mean = compressed_mean.round(gradient, self._flat.read())
-            mean = mean if scale is None else scale * mean
+            mean = compressed_mean.round(self._gradient, self._flat.read())
             for params, gradients, buffer, waiting in ready:
                 for param, gradient in zip(params, gradients, strict=True):
                     gradient.copy_(mean[self._place[param]].view(param.shape))
@@ -111,8 +107,7 @@ class CompressedGradients:
 
         Raises ValueError before there is a process group.
         """
-        state = self._state()
-        return {**state, "digest": state_digest(state)}
+        return with_digest(self._state())
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Load what `state_dict` returned on the same rank.
@@ -130,18 +125,12 @@ class CompressedGradients:
         )
 
     def _state(self) -> dict[str, Any]:
-        state = self._mean.state()
-        return {"of": self._identity(), **state}
+        mean = self._mean  # made before it is identified
+        return {"of": self._identity(), **mean.state()}
 
     def _identity(self) -> dict[str, object]:
-        return {
-            "rank": self.rank,
-            "workers": self.workers,
-            "algorithm": re.sub(" at 0x[0-9a-f]+", "", repr(self.algorithm)),
-            "seed": self.seed,
-            "d": len(self._gradient),
-            "dtype": str(self._flat.dtype),
-        }
+        d = len(self._gradient)
+        return identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat.dtype)
 
 
 Hook = Callable[[CompressedGradients, GradBucket], Future[Tensor]]

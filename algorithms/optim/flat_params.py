@@ -11,14 +11,15 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 class Flat:
-    """Parameters as one vector [d]. For 16-bit parameters it is a float32 master copy.
+    """Parameters that require a gradient, as one vector [d]. For 16-bit parameters it is a float32 master copy.
 
-    Raises ValueError for no parameters, for complex or sharded ones, and for dtypes or devices that do not fit into
-    one vector.
+    Raises ValueError for no such parameters, for complex or sharded ones, and for dtypes or devices that do not fit
+    into one vector.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
-        self.params = list(params)
+        self.params = [param for param in params if param.requires_grad]
+        self._frozen = [param for param in params if not param.requires_grad]
         if not self.params:
             raise ValueError("no parameter requires a gradient")
         if any(_is_sharded(param) for param in self.params):
@@ -36,11 +37,15 @@ class Flat:
         self._kinds = [_kind(param) for param in self.params]
 
     def check(self) -> None:
-        """Raise ValueError if a parameter's shape, dtype or device has changed."""
+        """Raise ValueError if a parameter's shape, dtype or device has changed, or a frozen one no longer is."""
         for number, (param, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(param) != kind:
                 was, now = (" ".join(map(str, one)) for one in (kind, _kind(param)))
                 raise ValueError(f"parameter {number} was {was} and is {now}: make a new optimizer")
+        if any(param.requires_grad for param in self._frozen):
+            raise ValueError(
+                "a parameter was frozen when the optimizer was made and now requires a gradient; make a new optimizer"
+            )
 
     def gradient_flags(self) -> int:
         """Bit i is set where parameter i has a gradient. A parameter frozen later has none."""
@@ -68,10 +73,11 @@ class Flat:
         """A new vector [d] of zeros."""
         return torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.device)
 
-    def gradient(self) -> Tensor:
-        """A new vector [d] of the gradients, with zeros for missing ones. Raises ValueError for a sparse one."""
+    def gradient(self, scale: Tensor | None = None) -> Tensor:
+        """A new vector [d] of the gradients / `scale`, zero for missing ones. Raises ValueError for a sparse one."""
         found = zip(self.gradients(), self.params, strict=True)
-        return self._vector([torch.zeros_like(param) if grad is None else grad for grad, param in found])
+        gradient = self._vector([torch.zeros_like(param) if grad is None else grad for grad, param in found])
+        return gradient if scale is None else gradient / scale.to(self.device)
 
     def gradients(self) -> list[Tensor | None]:
         """Every parameter's gradient; None where there is none. Raises ValueError for a sparse one."""

@@ -1,6 +1,5 @@
 """Methods with local steps around any torch optimizer."""
 
-import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import zip_longest
@@ -20,7 +19,7 @@ from ..methods.bases.local_steps import LocalSteps as Method
 from ..registry import load_method, parameters
 from .flat_params import Flat
 from .optimizer import CompressedOptimizer
-from .optimizer_state import check_state, state_digest, to_device
+from .optimizer_state import check_state, identity, state_digest, to_device, with_digest
 
 _STATE_KEY = "local_steps"
 """Key of a LocalSteps object's own state in a state dict."""
@@ -74,7 +73,7 @@ class LocalSteps(torch.optim.Optimizer):
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state
         self._initial_forms = self._forms()
-        self._flat = Flat([param for group in self.param_groups for param in group["params"] if param.requires_grad])
+        self._flat = Flat([param for group in self.param_groups for param in group["params"]])
         x = self._flat.read()
         self.algorithm = _resolve_method(method, self.workers, len(x), options)
         self.algorithm.check(len(x))
@@ -123,7 +122,7 @@ class LocalSteps(torch.optim.Optimizer):
         found = self.inner.state_dict()
         own = self._state(found["state"])
         first = min(found["state"])
-        shown = {**found["state"][first], _STATE_KEY: {**own, "digest": state_digest(own)}}
+        shown = {**found["state"][first], _STATE_KEY: with_digest(own)}
         return {**found, "state": {**found["state"], first: shown}}
 
     @torch.no_grad()
@@ -148,7 +147,7 @@ class LocalSteps(torch.optim.Optimizer):
         own = to_device(own, self._flat.device)
         self._worker = from_dicts(own["worker"], self._worker)
         self._replica = from_dicts(own["replica"], self._replica)
-        self._server = None if self._server is None else from_dicts(own["server"], self._server)
+        self._server = from_dicts(own["server"], self._server)
         self.t, self.skipped, self.meter = own["t"], own["skipped"], BitCounter(**own["meter"])
         self._flat.write(own["x"])
 
@@ -223,20 +222,13 @@ class LocalSteps(torch.optim.Optimizer):
             "x": self._flat.read(self._replica.x),
             "worker": as_dicts(self._worker),
             "replica": as_dicts(self._replica),
-            "server": None if self._server is None else as_dicts(self._server),
+            "server": as_dicts(self._server),
             "inner": state_digest(dict(sorted(inner.items()))),
         }
 
     def _identity(self, d: int) -> dict[str, object]:
-        return {
-            "rank": self.rank,
-            "workers": self.workers,
-            "algorithm": re.sub(" at 0x[0-9a-f]+", "", repr(self.algorithm)),
-            "inner": type(self.inner).__name__,
-            "seed": self.seed,
-            "d": d,
-            "dtype": str(self._flat.dtype),
-        }
+        own = identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat.dtype)
+        return {**own, "inner": type(self.inner).__name__}
 
 
 class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):

@@ -1,6 +1,5 @@
 """A torch optimizer that runs an algorithm, over a process group or in one process."""
 
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -22,7 +21,15 @@ from ..core.grouped import States as PartStates
 from ..core.tiles import InPlaceStates, States, supports_tiles
 from ..utils.seeding import keyed_seed
 from .flat_params import Flat, FlatView
-from .optimizer_state import check_state, parts_from_dicts, parts_to_dicts, round_state, state_digest, to_device
+from .optimizer_state import (
+    check_state,
+    identity,
+    parts_from_dicts,
+    parts_to_dicts,
+    round_state,
+    to_device,
+    with_digest,
+)
 from .param_groups import (
     Partition,
     Settings,
@@ -91,7 +98,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._settable = dict(defaults)  # torch adds other entries to `defaults`
         super().__init__(params, defaults)
         self._start()
-        self.register_state_dict_pre_hook(lambda _: self._show_state())
 
     def add_param_group(self, param_group: dict) -> None:
         """Add a group before the first step. Call it on every rank.
@@ -117,9 +123,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _start(self) -> None:
         """Set up the states before the first round, the same on all ranks. An error leaves all as it was."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
-        frozen = [param for group in self.param_groups for param in group["params"] if not param.requires_grad]
         active = [number for number, params in enumerate(groups) if params]
-        flat = Flat([param for params in groups for param in params])
+        flat = Flat([param for group in self.param_groups for param in group["params"]])
         of_params = {number: [param.numel() for param in groups[number]] for number in active}
         sizes = tuple(map(sum, of_params.values()))
         algorithms = (
@@ -138,7 +143,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 dist.broadcast(x, group=self._group, group_src=0)
         flat.write(x)
         self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have parameters
-        self._frozen = frozen
         self._settings, self._current = settings, current  # of the last round
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
@@ -151,7 +155,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             if self._is_distributed
             else None
         )
-        # torch's checkpoint functions would make a step to fill an empty state; `_show_state` fills in ours.
+        # torch's checkpoint functions would make a step to fill an empty state; `state_dict` fills in ours.
         self.state.update({param: {} for param in flat.params})
         self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
         self._has_started = True
@@ -197,9 +201,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
             settings = self._read_groups(self._active)  # ranks compare them even if they are out of range
             self._flat.check()
             x = self._flat.read(x)
-            self._check_frozen()
             current = self._current if settings == self._settings else with_settings(self._initial, settings)
-            gradient = self._gradient()
+            gradient = self._flat.gradient(getattr(self, "grad_scale", None))
         except ValueError as error:
             wrong = error
         lrs = [row["lr"] for row in (self._settings if wrong else settings)]
@@ -214,16 +217,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if self._wire:
             self._wire.algorithm = current
             readiness = "refused" if wrong else "ready" if usable else "not finite"
+            lr, replicated = settings[0]["lr"], self._digest_replicated()
             down, servers, gradient_flags = self._wire.step(
-                up,
-                self._servers,
-                x,
-                settings[0]["lr"],
-                t,
-                readiness,
-                settings,
-                self._digest_replicated(),
-                gradient_flags,
+                up, self._servers, x, lr, t, readiness, settings, replicated, gradient_flags
             )
         elif usable and may_step(gradient_flags, count, self._needs_all):
             assert self._servers is not None
@@ -267,7 +263,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """A round of the only worker. Returns False for a skipped one."""
         flat, t, settings = self._flat, self.t + 1, self._read_groups(self._active)
         flat.check()
-        self._check_frozen()
         current = self._current if settings == self._settings else with_settings(self._initial, settings)
         gradients, scale = flat.gradients(), getattr(self, "grad_scale", None)
         present = [gradient.reshape(-1) for gradient in gradients if gradient is not None]
@@ -298,12 +293,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
         else:
             self.skipped += 1
 
-    def _check_frozen(self) -> None:
-        if any(param.requires_grad for param in self._frozen):
-            raise ValueError(
-                "a parameter was frozen when the optimizer was made and now requires a gradient; make a new optimizer"
-            )
-
     def _digest_replicated(self) -> int:
         """A digest of the parameters in `replicated` that this optimizer does not hold."""
         if self._replicated is None:
@@ -325,16 +314,14 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
         One parameter's entry in `state` has it all, in nested dicts of tensors and numbers with a digest.
         """
+        state = deepcopy(self._state()) if self._in_place else self._state()
+        # Torch's checkpoint functions drop entries of parameters that require no gradient.
+        shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
+        self.state[shown] = with_digest(state)
         try:
             return super().state_dict()
         finally:
             self.state.update({param: {} for param in self._flat.params})
-
-    def _show_state(self) -> None:
-        """Put this rank's state into `state`, under a parameter that torch's checkpoint functions do not drop."""
-        state = deepcopy(self._state()) if self._in_place else self._state()
-        shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
-        self.state[shown] = {**state, "digest": state_digest(state)}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Load what `state_dict` returned on the same rank. This also sets the parameters.
@@ -342,16 +329,25 @@ class CompressedOptimizer(torch.optim.Optimizer):
         Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, number
         of coordinates or parameter groups; then nothing has changed.
         """
-        state_dict = dict(state_dict) if isinstance(state_dict, dict) else state_dict
-        for hook in self._optimizer_load_state_dict_pre_hooks.values():
-            changed = hook(self, state_dict)
-            state_dict = state_dict if changed is None else changed
+        with self.register_load_state_dict_pre_hook(lambda _, saved: self._check_saved(saved)):  # the last
+            super().load_state_dict(state_dict if isinstance(state_dict, dict) else {})
+
+    def _check_saved(self, state_dict: dict) -> dict:
+        """The groups of a saved state, and this rank's state, which torch must not convert. Raises ValueError."""
         found: Any = round_state(state_dict)
-        groups = state_dict.get("param_groups") if found else None
-        if isinstance(groups, list) and len(groups) != len(self.param_groups):
+        groups: Any = state_dict.get("param_groups")
+        if found and isinstance(groups, list) and len(groups) != len(self.param_groups):
             raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
         check_state(found, self._state(), self._identity(self._initial, self._flat), type(self).__name__)
-        groups = self._loaded_groups(groups)
+        try:
+            for row in read_settings(groups, self._settable):
+                check_step_size(row["lr"])
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
+        return {"state": {"round": found}, "param_groups": groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        found, self.param_groups = state["state"]["round"], state["param_groups"]
         here = to_device(deepcopy(found) if self._in_place else found, self._flat.device)
         self._workers = parts_from_dicts(here["worker"], self._workers)
         self._replicas = parts_from_dicts(here["replica"], self._replicas)
@@ -359,27 +355,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self.t, self.skipped = here["t"], here["skipped"]
         counters = [BitCounter(**part) for part in here["meter"]["groups"]]
         self.meter = GroupedBitCounter(**{**here["meter"], "groups": counters})
-        self.param_groups = groups
         self._flat.write(self._master())
         self._in_place = self._in_place_states()
-        for hook in self._optimizer_load_state_dict_post_hooks.values():
-            hook(self)
-
-    def _loaded_groups(self, saved: Any) -> list[dict[str, Any]]:
-        """The groups with their saved settings. Raises ValueError where the groups differ or are damaged."""
-        try:
-            sizes = [[len(group["params"]) for group in groups] for groups in (saved, self.param_groups)]
-            for row in read_settings(saved, self._settable):
-                check_step_size(row["lr"])
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
-        if sizes[0] != sizes[1]:
-            raise ValueError(f"this state is of groups with {sizes[0]} parameters, not {sizes[1]}")
-        named = [{name: group[name] for name in ("param_names",) if name in group} for group in self.param_groups]
-        return [
-            {**names, **deepcopy({**one, "params": []}), "params": group["params"]}
-            for names, one, group in zip(named, saved, self.param_groups, strict=True)
-        ]
 
     def _state(self) -> dict:
         replicas = self._replicas
@@ -397,16 +374,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         }
 
     def _identity(self, initial: SideBySide, flat: Flat) -> dict[str, object]:
-        """What a saved state and this optimizer must have in common; except for `rank`, also all ranks."""
         sizes = list(initial.sizes)
-        return {
-            "rank": self.rank,
-            "workers": self.workers,
-            "algorithm": re.sub(" at 0x[0-9a-f]+", "", "\n".join(map(repr, initial.parts))),
-            "seed": self.seed,
-            "d": sizes if len(sizes) > 1 else sizes[0],
-            "dtype": str(flat.dtype),
-        }
+        d = sizes if len(sizes) > 1 else sizes[0]
+        return identity(self.rank, self.workers, initial.parts, self.seed, d, flat.dtype)
 
     def _read_groups(self, active: Iterable[int]) -> Settings:
         return read_settings([self.param_groups[number] for number in active], self._settable)
@@ -414,11 +384,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _master(self) -> Tensor:
         parts = [replica.x for replica in self._replicas]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
-
-    def _gradient(self) -> Tensor:
-        """This worker's gradient [d], without the scale of torch.amp.GradScaler."""
-        gradient, scale = self._flat.gradient(), getattr(self, "grad_scale", None)
-        return gradient if scale is None else gradient / scale.to(gradient.device)
 
 
 def _restore(replicas: PartStates, before: PartStates, places: list[slice]) -> PartStates:

@@ -1,12 +1,14 @@
 """Saved states: to nested dicts and back, and checks that a state is complete and of this optimizer."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..comm.consistency import digest
-from ..core.algorithm import as_dicts, from_dicts, leaves
+from ..core.algorithm import Algorithm, as_dicts, from_dicts, leaves
 from ..core.grouped import States
 from ..utils.seeding import keyed_seed
 
@@ -36,6 +38,23 @@ def to_device(node: Any, device: torch.device) -> Any:
     if isinstance(node, dict):
         return {key: to_device(value, device) for key, value in node.items()}
     return node.to(device) if isinstance(node, Tensor) and node.is_floating_point() else node
+
+
+def described(*algorithms: Algorithm) -> str:
+    """The text of algorithms, without the addresses of functions."""
+    return re.sub(" at 0x[0-9a-f]+", "", "\n".join(map(repr, algorithms)))
+
+
+def identity(
+    rank: int, workers: int, algorithms: Sequence[Algorithm], seed: int, d: object, dtype: torch.dtype
+) -> dict[str, object]:
+    """What a saved state and its reader must have in common; except for `rank`, also all ranks."""
+    text = described(*algorithms)
+    return {"rank": rank, "workers": workers, "algorithm": text, "seed": seed, "d": d, "dtype": str(dtype)}
+
+
+def with_digest(state: dict[str, Any]) -> dict[str, Any]:
+    return {**state, "digest": state_digest(state)}
 
 
 def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) -> None:

@@ -1,6 +1,5 @@
 """Compressed gradients between the replicas of a sharded model (FSDP2 on a mesh of replicas and shards, HSDP)."""
 
-import re
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
 from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
-from .optimizer_state import check_state, state_digest
+from .optimizer_state import check_state, described, with_digest
 from .param_groups import Partition, with_partition
 
 
@@ -46,12 +45,11 @@ class CompressedReplicas:
         groups = _param_groups(model)
         first = next(iter(groups.values()))
         info, device = first.mesh_info, first.device
-        described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
         self._identity = {
             "mesh": f"{info.replicate_mesh_size} replicas of {info.shard_mesh_size} shards",
             "replica": info.replicate_mesh_rank,
             "shard": info.shard_mesh_rank,
-            "algorithm": described,
+            "algorithm": described(algorithm),
             "seed": seed,
             "partition": partition,
         }
@@ -81,8 +79,7 @@ class CompressedReplicas:
 
     def state_dict(self) -> dict:
         """This rank's state, in nested dicts of tensors and numbers, with a digest."""
-        state = self._state()
-        return {**state, "digest": state_digest(state)}
+        return with_digest(self._state())
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Load what `state_dict` returned on the same rank of an equal mesh.
@@ -118,7 +115,7 @@ class _Hook:
         if any(self.sizes):
             algorithm = with_partition(algorithm, partition, [size for size in self.sizes if size])
             zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
-            self.mean = CompressedMean(algorithm, zeros, seed, self.info.replicate_process_group)
+            self.mean = CompressedMean(algorithm, zeros, seed, self.info.replicate_process_group, self.scaler)
         self.group._all_reduce_hook = self
         # With a mesh of replicas torch averages over them before it calls the hook; a mesh of shards avoids this.
         shards = FSDPMeshInfo(self.info.mesh, shard_mesh_dim=self.info.shard_mesh_dim)
@@ -159,10 +156,9 @@ class _Hook:
             reduced.zero_()
             return
         self.accumulated = None
-        scale = self.scaler.get_scale() if self.scaler else 1.0
-        mean = scale * self.mean.round(gradient / scale, self.parameters())
+        mean = self.mean.round(gradient, self.parameters())
         if self.group.gradient_divide_factor is not None:  # torch then adds replicas up
-            mean *= self.info.replicate_mesh_size
+            mean = mean * self.info.replicate_mesh_size
         for part, received in zip(parts, mean.split(self.sizes), strict=True):
             part.copy_(received)
 

@@ -240,7 +240,7 @@ def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
         (lambda state: state.pop("param_groups"), "param_groups: TypeError"),
         (lambda state: state["param_groups"][0].pop("lr"), "param_groups: KeyError"),
         (lambda state: state["param_groups"][0].update(lr=-1.0), "lr=-1.0"),
-        (lambda state: state["param_groups"][0].update(params=[0]), r"groups with \[1\] parameters, not \[4\]"),
+        (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer.s group"),
         (lambda state: state["state"][0]["of"].pop("d"), "of d unknown, not 32"),
     ],
 )
