@@ -440,7 +440,7 @@ def test_parameters_without_a_gradient(ranks: list[dict]) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("unused", "ValueError: module '2': a parameter got no gradient"),
+        ("unused", "ValueError: module '2': a parameter has no gradient"),
         ("frozen after", "ValueError: module '0': a parameter has no gradient, or its requires_grad changed"),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
@@ -461,7 +461,7 @@ def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]
 
 def test_a_replica_that_cannot_take_part_is_named_in_the_others(ranks: list[dict]) -> None:
     said = [results["frozen in one"] for results in ranks]
-    assert all("ValueError: module '0': a parameter got no gradient" in one for one in said[2:])
+    assert all("ValueError: module '0': a parameter has no gradient" in one for one in said[2:])
     assert all(
         re.match("Disagreement: step 1: rank 1 differs from the others in parameters: ", one) for one in said[:2]
     )
