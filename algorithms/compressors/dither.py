@@ -18,8 +18,25 @@ def _up_or_down(shares: Tensor, levels: int, drawn: Tensor) -> Tensor:
     return shares.sign() * (low + (drawn < level - low))
 
 
+class Drawn(ScaledCodes):
+    """Codes of `levels` above zero, ⌈log₂(2·levels + 1)⌉ bits each, drawn at random."""
+
+    levels: int
+
+    unbiased = True
+    grain = None  # a draw is of the whole vector
+
+    @property
+    def top(self) -> int:
+        return self.levels
+
+    @property
+    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
+        return (2 * self.levels).bit_length()
+
+
 @dataclass(frozen=True)
-class Qsgd(ScaledCodes):
+class Qsgd(Drawn):
     """C(x)_j = ‖x‖₂ sgn(x_j) ξ_j/s with ξ_j = ⌊ℓ_j⌋ + Bernoulli(ℓ_j − ⌊ℓ_j⌋), ℓ_j = s|x_j|/‖x‖₂, s = `levels`.
 
     ⌈log₂(2s + 1)⌉·d + 32 bits: 4d + 32 for s = 7. Payload: packed codes and ‖x‖₂. 1 ≤ s ≤ 32767.
@@ -34,20 +51,10 @@ class Qsgd(ScaledCodes):
     levels: int = 7  # s; 7 makes 4 bits a coordinate
 
     contractive = False
-    unbiased = True
-    grain = None  # a draw is of the whole vector
 
     def __post_init__(self) -> None:
         if self.levels not in range(1, 2**15):
             raise ValueError(f"levels={self.levels}: qsgd takes 1 to {2**15 - 1} levels, so that codes fit 16 bits")
-
-    @property
-    def top(self) -> int:
-        return self.levels
-
-    @property
-    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
-        return (2 * self.levels).bit_length()
 
     def omega(self, d: int) -> float:
         return min(d / self.levels**2, d**0.5 / self.levels)
@@ -61,7 +68,7 @@ class Qsgd(ScaledCodes):
 
 
 @dataclass(frozen=True)
-class Dither(GroupCodes):
+class Dither(Drawn, GroupCodes):  # pyright: ignore[reportIncompatibleVariableOverride]: `width` follows from levels
     """Rounds every coordinate up or down at random, so that E C(x) = x; contractive with π = 1 − ω where ω < 1.
 
     Trials of one batch share the draw.
@@ -72,10 +79,6 @@ class Dither(GroupCodes):
     most: ClassVar[int]
     """Levels above zero at most."""
 
-    unbiased = True
-    # A draw is of the whole vector.
-    grain = None  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.levels <= self.most:
@@ -84,14 +87,6 @@ class Dither(GroupCodes):
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from options
         return self.omega(self.block) < 1
-
-    @property
-    def top(self) -> int:
-        return self.levels
-
-    @property
-    def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the levels
-        return (2 * self.levels).bit_length()
 
     def pi(self, d: int) -> float:
         return 1 - self.omega(d) if self.contractive else super().pi(d)
