@@ -103,7 +103,8 @@ class ConsistentGatherBroadcast(GatherBroadcast):
         has a gradient. Raises Disagreement, on every rank except those that refuse, and LostContact.
         """
         of_settings = keyed_seed(str(settings)) >> 2 << 2
-        header = [t, _bits(lr), digest(x), replicated, of_settings | _READINESS.index(readiness)]
+        [lr_bits] = struct.unpack("<q", struct.pack("<d", lr))
+        header = [t, lr_bits, digest(x), replicated, of_settings | _READINESS.index(readiness)]
         flags = [gradient_flags >> at & (1 << _FLAGS) - 1 for at in range(0, self._parameters, _FLAGS)]
         if t != self._next:  # a state was loaded, perhaps not on all ranks, and messages of round t may be longer
             key = MessageKey(self.seed, "up", self._next, (self.rank,))
@@ -221,10 +222,6 @@ def _first_difference(rows: list[list[int]]) -> tuple[int, int] | None:
 
 def _most_common(values: Iterable[int]) -> int:
     return Counter(values).most_common(1)[0][0]
-
-
-def _bits(number: float) -> int:
-    return struct.unpack("<q", struct.pack("<d", number))[0]
 
 
 def _float(bits: int) -> float:
