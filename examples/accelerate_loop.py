@@ -1,4 +1,4 @@
-"""A loop with Accelerate, whose `prepare` wraps the model in DistributedDataParallel: a method compresses gradients.
+"""A loop with Accelerate: `prepare` wraps the model in DistributedDataParallel, and a method compresses gradients.
 
     torchrun --standalone --nproc-per-node=2 examples/accelerate_loop.py [METHOD [EPOCHS [FOLDER]]]
 

@@ -95,9 +95,9 @@ class ChunkTopKBins(ChunkTopK):
 
     k(b + ⌈log₂ s⌉) bits a chunk, b = `value_bits`, and 32(2^b + 1) for all of them together. For K values in all, π
     is that of `chunk_top_k` times that of `bin_means` for K coordinates. Bins of two bits take K = 1 or at least 3.
-    The bins are those of the whole vector, which is never cut.
+    Bins are taken over the whole vector, so a sharded server cannot cut it.
 
-    Source: SparseLoCo's code (CCLoco, templar), whose chunks are squares of matrices and whose bins are of a tensor.
+    Source: SparseLoCo's code (CCLoco, templar). There chunks are squares of matrices, and each tensor has its bins.
     """
 
     value_bits: int = 2  # b, bits of a value: 2 to 8

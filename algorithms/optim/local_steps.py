@@ -17,6 +17,7 @@ from ..core.bit_counter import BitCounter
 from ..core.update_rules import SGD
 from ..methods.bases.local_steps import LocalSteps as Method
 from ..registry import load_method, parameters
+from .compressed_mean import resolve_method
 from .flat_params import Flat
 from .optimizer import CompressedOptimizer
 from .optimizer_state import check_state, identity, state_digest, to_device, with_digest
@@ -248,9 +249,7 @@ class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
 def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:
     """The method, loaded if it is a name, without its own inner update. Raises ValueError."""
     if not isinstance(method, str):
-        if options:
-            raise ValueError(f"{', '.join(options)}: options are only for a method given by name")
-        return replace(_check_local_steps(method, type(method).__name__), inner=SGD())
+        return replace(_check_local_steps(resolve_method(method, options), type(method).__name__), inner=SGD())
     if "d" in parameters(method):
         options = {"d": d, **options}
     if "workers" in parameters(method):
@@ -261,7 +260,7 @@ def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict
     for option in options:
         others = {name: value for name, value in options.items() if name != option}
         if option != "workers" and _check_local_steps(load_method(method, **others), method).inner != loaded.inner:
-            raise ValueError(f"{option}: sets {method}'s own inner update, which is not used; set your optimizer's")
+            raise ValueError(f"{option}: sets {method}'s own inner update, but your optimizer makes those steps")
     return replace(loaded, inner=SGD())
 
 
