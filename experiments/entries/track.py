@@ -1,0 +1,92 @@
+"""A track of the leaderboard: conf/leaderboard/<name>.yaml fixes all that its entries share."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from annotated_types import Gt, Le, MinLen
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from common.errors import UsageError
+from common.names import unknown
+from experiments.config.compose import choices, roots
+from plots.claims.check import OPTIONS, Metric
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class Goal:
+    """The levels of a task's metric that entries are ranked by, the easiest first, and overrides of its runs."""
+
+    metric: Metric
+    levels: Annotated[tuple[float, ...], MinLen(1)]
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class Tuning:
+    """How every method is tuned.
+
+    Args:
+        seed: of the trials. Nothing is judged on it.
+        share: the share of a run's rounds that a trial has.
+        trials: at most so many on each task.
+        factors: the step sizes, in units of the one that a method declares.
+        overrides: of the trials.
+    """
+
+    seed: int
+    share: Annotated[float, Gt(0), Le(1)]
+    trials: Annotated[int, Gt(0)]
+    factors: Annotated[tuple[float, ...], MinLen(1)]
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+class Track:
+    """A track.
+
+    Args:
+        version: a hash of what its file says. Entries of different versions are not compared.
+        tasks: by the names of conf/task what is to be reached.
+        overrides: of every run.
+        seeds: all of them are judged.
+    """
+
+    name: str
+    version: str
+    tasks: Annotated[Mapping[str, Goal], MinLen(1)]
+    tuning: Tuning
+    seeds: Annotated[tuple[int, ...], MinLen(1)]
+    overrides: tuple[str, ...] = Field(default=())
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a seed would be tuned and judged on."""
+        if self.tuning.seed in self.seeds:
+            raise ValueError(f"tuning.seed={self.tuning.seed}: is one of the judged seeds")
+
+
+_TRACK = TypeAdapter(Track)
+
+
+def read_track(name: str, packages: Sequence[str] = ()) -> Track:
+    """The track of this name in conf/leaderboard, of this project or of a package. Raises UsageError."""
+    places = roots(packages)
+    known = choices("leaderboard", places)
+    if name not in known:
+        raise UsageError(unknown(f"track={name}: no such track", name, known))
+    [*_, file] = (place / "leaderboard" / f"{name}.yaml" for place in places if _is_there(place, name))
+    content: dict[str, Any] = yaml.safe_load(file.read_text())
+    version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+    try:
+        return _TRACK.validate_python({**content, "name": name, "version": version})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _is_there(place: Path, name: str) -> bool:
+    return (place / "leaderboard" / f"{name}.yaml").is_file()
