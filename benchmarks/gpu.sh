@@ -36,7 +36,6 @@ once="results_dir=$results checkpoint_every=100000" # a stop writes the only che
 
 # addopts= undoes the project's default, which leaves out slow tests.
 item tests "" pytest -p no:cacheprovider -o addopts= tests/experiments/test_graph.py
-item devices "device=cpu rounds=8 task.model.width=2 cluster.workers=2" benchmarks.devices
 for precision in float32 tf32 bf16; do
     for method in cd_adam ef21_both_ways; do
         item "step-$method-$precision" "$small" benchmarks.train_step algorithm=$method task.precision=$precision

@@ -6,7 +6,7 @@
 A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
 For Linux, as root, with iproute2.
 
-round      the mean of a few, of the shortest of some turns, in each of which every contestant has a few on every link
+round      the mean of a few, of the shortest of some turns, in each of which every contestant has a few
 × DDP      how many times as long a round of DDP takes
 model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
            it, given the bits of a round and as computing a round on links not shaped
@@ -19,8 +19,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import date
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -31,35 +31,38 @@ from benchmarks import links
 from benchmarks.contestants import BATCH, D
 from common.errors import RunError, exit_with_message
 from experiments.run_store.environment import environment
+from plots.figure.markdown import row_table
 from plots.request import chosen, parse, words
 from plots.runs.network import FORMS
 
 OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
 LATENCIES = (OWN_LATENCY, 5)  # ms
+BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
 NODES = (2, 4)
 RESULTS = Path(__file__).parent / "results"
 
 
-def measure(count: int, latency: float, turns: int) -> pd.DataFrame:
-    """The rows of `benchmarks.network_rank` on so many nodes, with their latency; in ms, one way."""
+def measure(count: int, bandwidth: float | None, latency: float, turns: int) -> pd.DataFrame:
+    """The rows of `benchmarks.network_rank` on so many nodes, with links of this many Mbit/s (None: not shaped) and
+    milliseconds one way."""
     with ExitStack() as stack:
-        nodes = stack.enter_context(links.connected(count, 0 if latency == OWN_LATENCY else latency))
+        nodes = stack.enter_context(links.connected(count, bandwidth, 0 if latency == OWN_LATENCY else latency))
         ranks = []
-        for number, name in enumerate(nodes.names):
+        for number, name in enumerate(nodes):
             env = {
                 "RANK": str(number), "WORLD_SIZE": str(count), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
                 "MASTER_ADDR": links.address(0), "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "eth0",
                 "OMP_NUM_THREADS": "1",
             }  # fmt: skip
-            module = ["-m", "benchmarks.network_rank", json.dumps(asdict(nodes)), str(turns)]
-            command = ["ip", "netns", "exec", name, sys.executable, *module]
+            command = ["ip", "netns", "exec", name, sys.executable, "-m", "benchmarks.network_rank", str(turns)]
             process = subprocess.Popen(command, text=True, env={**os.environ, **env}, stdout=subprocess.PIPE)
             ranks.append(stack.enter_context(process))
         said = [rank.communicate()[0] for rank in ranks]
         if any(rank.returncode for rank in ranks):
             raise RunError("a rank ended early; what it said stands above")
-    print(f"{count} nodes, {latency:g} ms: measured", file=sys.stderr)
-    return pd.DataFrame(json.loads(said[0])).assign(latency=latency / 1e3)
+    print(f"{count} nodes, {bandwidth or 'unshaped'} Mbit/s, {latency:g} ms: measured", file=sys.stderr)
+    bits = bandwidth and bandwidth * 1e6
+    return pd.DataFrame(json.loads(said[0])).assign(nodes=count, bandwidth=bits, latency=latency / 1e3)
 
 
 def modelled(rows: pd.DataFrame) -> pd.Series:
@@ -87,8 +90,7 @@ def report(rows: pd.DataFrame, load: float) -> str:
         "× DDP": (ddp / rows["seconds"]).map("{:.2f}".format),
         "model": error.map("{:+.0%}".format, na_action="ignore").fillna("–"),
     }
-    lines = [columns, ["---"] * len(columns), *pd.DataFrame(columns).itertuples(index=False)]
-    table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    table = "\n".join(row_table(list(columns), pd.DataFrame(columns).astype(str).to_numpy()))
     known = error.dropna().abs()
     return (
         f"{date.today()}, {here['processor']}, {here['cores']} cores, {decimal(memory)} of memory, torch "
@@ -104,9 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     is_long = chosen("long", request["long"], ("true", "false")) == "true"
     load = os.getloadavg()[0]
     counts, latencies, turns = (NODES, LATENCIES, 3) if is_long else (NODES[:1], LATENCIES[:1], 2)
-    rows = pd.concat([measure(count, latency, turns) for count in counts for latency in latencies], ignore_index=True)
-    # What a round computes does not depend on the latency: that of the namespaces alone.
-    rows["computing"] = rows.groupby(["nodes", "label", "form"], dropna=False)["computing"].transform("first")
+    measured = []
+    for count in counts:
+        # What a round computes depends neither on the bandwidth nor on the latency.
+        computing = measure(count, None, OWN_LATENCY, turns)["seconds"]
+        for latency, bandwidth in product(latencies, BANDWIDTHS):
+            measured.append(measure(count, bandwidth, latency, turns).assign(computing=computing))
+    rows = pd.concat(measured, ignore_index=True)
     rows["modelled"] = modelled(rows)
     text = report(rows, load)
     print(text, end="")

@@ -1,4 +1,4 @@
-"""The list for a borrowed GPU, and devices that are compared."""
+"""The list for a borrowed GPU."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import devices, train_step
+from benchmarks import train_step
 from experiments.config.compose import compose, resolve
 from experiments.config.run import launch_of, load_run
 from experiments.figures.configuration import asked_of, read
@@ -15,21 +15,8 @@ from experiments.figures.runs import runs_of
 from experiments.reproduce import move_overrides
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
-COMMANDS = 19
-BEFORE = {"benchmarks.devices": devices.COMMON.split(), "benchmarks.train_step": train_step.DEFAULT}
-
-
-@pytest.mark.slow
-def test_methods_are_compared_or_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    """The CPU with itself; those with a period exchange meanwhile."""
-    names = ["algorithm=diloco", "algorithm=muloco", "algorithm=adam compressor=top_k"]
-    monkeypatch.setattr(devices, "names", lambda: names)
-    devices.main(["device=cpu", "rounds=6", "task.model.width=2", "cluster.workers=2"])
-    diloco, muloco, refused, last = capsys.readouterr().out.splitlines()
-    assert (diloco, muloco) == (f"{names[0]}: 0", f"{names[1]}: 0")
-    assert refused.startswith(f"{names[2]}: refused: ")
-    assert "takes Identity" in refused
-    assert last.startswith("2 combinations")
+COMMANDS = 18
+BEFORE = {"benchmarks.train_step": train_step.DEFAULT}
 
 
 def through(place: Path, **variables: str) -> list[str]:
