@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from experiments.config.compose import parse
 from plots.runs.find import folders
-from plots.runs.read import retry, verified
+from plots.runs.read import open_run, retry
 
 CONTRACTS = Path(__file__).with_name("contracts")
 
@@ -82,8 +82,8 @@ def check_folders(place: Path) -> None:
 def _damage(folder: Path) -> str:
     """What is wrong with a run's folder; empty where it is whole."""
     try:
-        run = verified(folder)
-        if run and not run.is_finished:
+        run = open_run(folder)
+        if not run.is_finished:
             from experiments.run_store.checkpoint import verify  # torch, which takes a second
 
             retry(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))

@@ -21,10 +21,10 @@ from experiments.config.compose import Config
 from experiments.config.schema import RunConfig
 from experiments.run_store.checkpoint import Checkpoint
 from experiments.run_store.code import edits, loaded, revision
-from plots.runs.checksums import as_json, as_row, as_yaml, id_of
+from plots.runs.checksums import as_json, as_row, as_yaml, id_of, last_checksum
 from plots.runs.columns import column
-from plots.runs.files import METRICS, STATUS, last_checksum, read_json, read_rows
-from plots.runs.read import RunRecord, open_run, verified
+from plots.runs.files import FILES, METRICS, STATUS, read_json, read_rows
+from plots.runs.read import RunRecord, open_run
 
 
 def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
@@ -241,10 +241,10 @@ class RunFolder:
 
     def _whole(self) -> RunRecord | None:
         """What lies there, verified; None on the other ranks and where it was never begun."""
-        if not self._ranks.is_first:
+        if not self._ranks.is_first or not any((self.path / name).exists() for name in FILES):
             return None
         with self._readable():
-            return verified(self.path)
+            return open_run(self.path)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:

@@ -7,7 +7,6 @@ before, so that missing, doubled and exchanged rows are seen.
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ KEY = "crc32"
 _DIGITS = 8  # of a checksum, hexadecimal
 _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
 """What stands behind it."""
-
-_STATED = re.compile(rb'"%b": "([0-9a-f]{%d})"}\n\Z' % (KEY.encode(), _DIGITS))
 
 
 def id_of(folder: Path) -> str:
@@ -63,27 +60,26 @@ def read(file: Path) -> bytes:
     return content
 
 
-def verify_rows(lines: Iterable[bytes], file: Path, before: int | None = None) -> Iterator[bytes]:
-    """Whole lines of a metrics.jsonl, each after its checksum is verified.
-
-    before: the checksum of the line before them; None where they begin with the file. Raises ValueError.
-    """
-    last = begin(id_of(file.parent)) if before is None else before
+def verify_rows(lines: Iterable[bytes], file: Path) -> Iterator[bytes]:
+    """Whole lines of a metrics.jsonl from the first on, each after its checksum is verified. Raises ValueError."""
+    last = begin(id_of(file.parent))
     for number, line in enumerate(lines, start=1):
         last = crc32(line[: -_DIGITS - len(_ROW)], last)
         if not line.endswith(b"%08x%b" % (last, _ROW)):
-            place = f"{file}, line {number}" if before is None else f"{file}, near its end"
             raise ValueError(
-                f"{place}: checksum mismatch: this row or one before it was edited, "
+                f"{file}, line {number}: checksum mismatch: this row or one before it was edited, "
                 "damaged, removed or moved, or the file is of another run"
             )
         yield line
 
 
-def stated(line: bytes) -> int:
-    """The checksum at the end of a whole line of metrics.jsonl; 0 where it has none."""
-    found = _STATED.search(line)
-    return int(found[1], 16) if found else 0
+def last_checksum(file: Path, size: int | None = None) -> int:
+    """The checksum of the last whole row of a metrics.jsonl, or of the last within its first `size` bytes."""
+    last = begin(id_of(file.parent))
+    for line in file.read_bytes()[:size].splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            last = crc32(line[: -_DIGITS - len(_ROW)], last)
+    return last
 
 
 def _ended(head: bytes, tail: bytes, before: int) -> bytes:

@@ -4,7 +4,6 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
@@ -15,8 +14,6 @@ from plots.runs import checksums
 CONFIG, ENVIRONMENT, STATUS, METRICS = "config.yaml", "environment.json", "status.json", "metrics.jsonl"
 FILES = (CONFIG, "code.json", ENVIRONMENT, STATUS, METRICS, "summary.json")
 """The files of a finished run besides its checkpoint; an unfinished one has no summary."""
-
-_TAIL = 1 << 16  # bytes, more than an evaluation's rows
 
 Row = dict[str, Any]
 
@@ -41,39 +38,18 @@ def read_rows(folder: Path) -> Iterator[Row]:
 
 
 def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
-    """The rows of the last evaluation, verified, read from the end of metrics.jsonl.
+    """The rows of the last evaluation, after all of metrics.jsonl is verified.
 
     status: what status.json says; it holds how many bytes of rows there were at least when it was written, and of a
     finished run exactly.
     """
-    file = folder / METRICS
-    begin, tail = ending(file)
-    lines, before = tail.splitlines(keepends=True), None
-    if begin:
-        before, lines = checksums.stated(b"".join(lines[1:2])), lines[2:]  # the first of them was cut
-    lines = [*checksums.verify_rows(lines, file, before)]
-    counted = status.get("metrics_size", 0)
-    if begin + len(tail) < counted:
+    file, lines, counted = folder / METRICS, [*read_lines(folder)], status.get("metrics_size", 0)
+    if sum(map(len, lines)) < counted:
         raise ValueError(f"{file}: rows are missing at its end, according to {STATUS}")
     if status["status"] == "finished" and file.stat().st_size != counted:
         raise ValueError(f"{file}: ends in half a line, although the run is finished")
     evaluations = groupby(map(_row, reversed(lines)), lambda row: row["round"])  # the last one first
     return [row for _, evaluation in islice(evaluations, 1) for row in evaluation][::-1]
-
-
-def last_checksum(file: Path, size: int | None = None) -> int:
-    """The checksum of the last whole row of metrics.jsonl, or of the last within its first `size` bytes."""
-    lines = ending(file, size)[1].splitlines(keepends=True)
-    return checksums.stated(lines[-1]) if lines else checksums.begin(checksums.id_of(file.parent))
-
-
-def ending(file: Path, size: int | None = None) -> tuple[int, bytes]:
-    """Where the end of the first `size` bytes of a file begins, and what whole lines end from there on."""
-    with file.open("rb") as stream:
-        size = stream.seek(0, os.SEEK_END) if size is None else size
-        begin = stream.seek(max(0, size - _TAIL))
-        content = stream.read(size - begin)
-    return begin, content[: content.rfind(b"\n") + 1]
 
 
 def _row(line: bytes) -> Row:

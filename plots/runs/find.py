@@ -40,14 +40,18 @@ def folders(root: Path) -> Iterator[Path]:
 
 
 def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """Those that are not damaged after all of their rows are verified, with a notice of each of the others."""
-    return _told(map(_verified, runs))
+    """Those that are not damaged; each of the others is named on standard error."""
+    runs = list(runs)
+    for run in runs:
+        if run.state == "damaged":
+            print(f"left out: {run.error}", file=sys.stderr)
+    return [run for run in runs if run.state != "damaged"]
 
 
 def chosen_runs(results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
     """The whole runs with rows that are asked for, see `select`; what is damaged is named on standard error."""
-    runs = [run for run in _told(find(results_dir)) if run.last]
-    return whole(select(runs, results_dir, study, **names))
+    runs = [run for run in whole(find(results_dir)) if run.last]
+    return select(runs, results_dir, study, **names)
 
 
 def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
@@ -82,30 +86,9 @@ def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[R
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
-def _told(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """Those that are not damaged; each of the others is named on standard error."""
-    runs = list(runs)
-    for run in runs:
-        if run.state == "damaged":
-            print(f"left out: {run.error}", file=sys.stderr)
-    return [run for run in runs if run.state != "damaged"]
-
-
-def _verified(run: RunRecord) -> RunRecord:
-    try:
-        _ = run.last and run.rows
-    except (OSError, ValueError) as error:
-        return _damaged(run.folder, error)
-    return run
-
-
 def _opened(place: Path) -> RunRecord:
     try:
         return open_run(place)
     except (OSError, ValueError) as error:
-        return _damaged(place, error)
-
-
-def _damaged(place: Path, error: Exception) -> RunRecord:
-    text = f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
-    return RunRecord(place, "damaged", error=text)
+        text = f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
+        return RunRecord(place, "damaged", error=text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -165,26 +164,11 @@ def _about(run: RunRecord) -> dict[str, Any]:
 
 
 def open_run(place: Path) -> RunRecord:
-    """The run in a folder, with its last rows verified and the rest read by `RunRecord.rows`; of a file, the missing
-    run that a sweep wrote down there.
+    """The run in a folder, with its files verified; of a file, the missing run that a sweep wrote down there.
 
     Raises ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
     """
     return retry(lambda: _examined(place))
-
-
-def verified(folder: Path) -> RunRecord | None:
-    """The same with every row verified; None of a run that was never begun. Raises as `open_run`."""
-
-    def look() -> RunRecord | None:
-        if not any((folder / name).exists() for name in FILES):
-            return None
-        run = _examined(folder)
-        if (folder / METRICS).exists():
-            deque(read_lines(folder), maxlen=0)
-        return run
-
-    return retry(look)
 
 
 def retry(look: Callable[[], Answer]) -> Answer:
@@ -197,7 +181,7 @@ def retry(look: Callable[[], Answer]) -> Answer:
 
 
 def _examined(place: Path) -> RunRecord:
-    """What lies in a folder, after its small files and the rows of the last evaluation are verified."""
+    """What lies in a folder, after its files are verified."""
     if place.is_file():
         return RunRecord(place, "missing", yaml.load(place.read_bytes(), yaml.CSafeLoader))
     there = [name for name in FILES if (place / name).exists()]

@@ -105,7 +105,7 @@ def test_a_gpu_trains_as_a_cpu_does(words: str) -> None:
             trainer.step(diagnose=t == 20)
         ends[device] = trainer.state.replica.x.to("cpu")
     moved = (ends["cpu"] - trainer.task.start().to("cpu")).norm()
-    assert 0 < moved
+    assert moved > 0
     assert (ends["cuda"] - ends["cpu"]).norm() <= 0.1 * moved
 
 

@@ -19,7 +19,7 @@ from experiments import check
 from experiments.orchestration.study import StudyFolder
 from experiments.run_store.checkpoint import Checkpoint, rounds
 from plots.runs.find import find
-from plots.runs.read import verified
+from plots.runs.read import open_run
 
 
 def verdict(folder: Path, capsys: pytest.CaptureFixture) -> tuple[int, list[str]]:
@@ -42,7 +42,7 @@ def test_a_tree_of_runs_is_verified(results: str, tmp_path: Path, capsys: pytest
     assert code == 1
     assert f"damaged   {bad}: {metrics}, line 3: checksum mismatch" in "".join(lines)
     assert lines[-1] == "2 run folders, 1 damaged"
-    assert verified(good)
+    assert open_run(good)
 
 
 def flip(file: Path, bit: int) -> None:
@@ -100,11 +100,11 @@ def test_a_folder_under_another_runs_id_is_not_taken_for_it(results: str, capsys
 def test_a_half_row_at_the_end_is_normal_until_a_run_is_finished(interrupted: Path, results: str) -> None:
     with (interrupted / "metrics.jsonl").open("a") as file:
         file.write('{"round": 15, "ep')
-    assert verified(interrupted)
+    assert open_run(interrupted)
     with (go(*SMALL, results) / "metrics.jsonl").open("a") as file:
         file.write('{"round": 15, "ep')
     with pytest.raises(ValueError, match=r"metrics.jsonl: ends in half a line, although the run is finished"):
-        verified(interrupted)
+        open_run(interrupted)
 
 
 def test_damage_that_comes_during_a_run_ends_it_as_failed(results, at_round, capsys):

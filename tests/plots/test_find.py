@@ -43,18 +43,3 @@ def test_every_state_is_found_and_damage_named(
     said = capsys.readouterr().err
     assert "small: not a whole run" in said
     assert "line 2: checksum mismatch" in said
-
-
-def test_damage_far_from_the_end_is_seen_with_the_rows(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """A run's state needs only its last rows."""
-    long = folder(tmp_path, "long", rounds=10_000)
-    rows = long / "metrics.jsonl"
-    content = rows.read_text()
-    rows.write_text(content.replace('"round": 10,', '"round": 11,'))
-    [run] = find.find(tmp_path)
-    assert (run.state, run.round) == ("finished", 10_000)
-    assert find.whole([run]) == []
-    assert "line 2: checksum mismatch" in capsys.readouterr().err
-    rows.write_text(content.replace('"round": 9990,', '"round": 9991,'))
-    [run] = find.find(tmp_path)
-    assert "metrics.jsonl, near its end: checksum mismatch" in run.error
