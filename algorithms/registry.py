@@ -73,7 +73,7 @@ def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     node = content.get("algorithm", {}) if group == "algorithm" else content
     target = node.pop("_target_", target)
     # What is taken from other keys of a run, ${weight_decay}, is for the caller to say; the rest is for figures.
-    labels = ("name", "display")
+    labels = ("name", "display", "entry")
     options = {key: value for key, value in node.items() if key not in labels and not str(value).startswith("${")}
     return target, options, chosen
 

@@ -21,7 +21,7 @@ ALLOWED = {
     },
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",
-        "joblib", "yaml", "rich", "pandas", "pydantic", "pytest", "wandb", "wandb_workspaces",
+        "joblib", "yaml", "rich", "pandas", "pydantic", "annotated_types", "pytest", "wandb", "wandb_workspaces",
     },
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ def of(run: RunConfig) -> str:
 
     1 and 1.0 are the same setting. The name of a class or function of this project counts, but not its module.
     """
-    canonical = json.dumps(_plain(settings(run)), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(settings(run), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
@@ -32,7 +32,7 @@ def settings(run: RunConfig) -> dict[str, Any]:
     for name, part in own.items():
         if isinstance(part, Part):
             own[name] = {"name": part.name, **_relevant(called(part))}
-    return own
+    return _plain(own)
 
 
 def _of_numbers(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
     return found | {"_target_": f"{package}:{rest.rpartition('.')[2]}"} if package in PACKAGES else found
 
 
-def _plain(node: object) -> object:
+def _plain(node: Any) -> Any:
     """Whole numbers without a point, whichever way they were written."""
     if isinstance(node, Mapping):
         return {key: _plain(value) for key, value in node.items()}

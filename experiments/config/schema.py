@@ -43,18 +43,20 @@ def about(one: Field[Any]) -> KeySpec:
 class Part:
     """What a group chose: the class or function `target` (None: nothing), called with `options`.
 
-    name: of a method or task, in paths. display: its label, and of a method color and marker.
+    name: of a method or task, in paths. display: its label, and of a method color and marker. entry: of a method,
+    its family, step size and other values that the leaderboard tunes it over.
     """
 
     target: str | None
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     display: Mapping[str, str] = field(default_factory=dict)
+    entry: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, node: Mapping[str, Any]) -> Self:
         """The part that a node of a composed configuration describes."""
-        labels = {"name", "display"} if "display" in node else set()
+        labels = {"name", "display", "entry"} & node.keys() if "display" in node else set()
         options = {name: value for name, value in node.items() if name not in {"_target_", *labels}}
         return cls(target=node["_target_"], options=options, **{name: node[name] for name in labels})
 

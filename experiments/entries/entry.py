@@ -29,7 +29,7 @@ class Chosen:
         tried: the values of every key.
         inside: whether smaller and larger step sizes were tried.
         note: what speaks against the choice; empty for most.
-        config: the resolved configuration of the judged runs, without their seed.
+        config: what the numbers of the judged runs depend on besides, see `identity.settings`.
     """
 
     setting: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Entry:
         tasks: by name what was chosen.
         seeds: those that were judged.
         code: the digest of every module that computed.
-        environment: commit, versions and machine, as a run's environment.json has them.
+        machines: commit, versions and hardware of the runs, as their environment.json have them.
         rows_sha256: of rows.csv.xz.
     """
 
@@ -68,7 +68,7 @@ class Entry:
     seeds: Sequence[int]
     tasks: Mapping[str, Chosen]
     code: Mapping[str, str]
-    environment: Mapping[str, Any]
+    machines: Sequence[Mapping[str, Any]]
     rows_sha256: str = ""
 
 
