@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from ..compressors.base import Compressor, Identity, Payload
+from ..compressors.base import Compressor, Floats, Identity, Payload
 from ..compressors.blocks import Blocks, Parts
+from ..compressors.floats import Cast
 from ..compressors.shard import whole
 from ..compressors.sign import Unscaled
 from ..utils.seeding import MessageKey
@@ -271,8 +272,8 @@ class Algorithm:
     def with_compressor(self, compressor: Compressor | None) -> Self:
         """This algorithm with another compressor where it has its uplink's now; with None dense in both directions.
 
-        Raises ValueError where nothing is compressed, and where signs without a scale are, whose step size would suit
-        no other compressor.
+        Raises ValueError where the method sends floats and the compressor does not, and where it moves by signs
+        without a scale: its step size would suit no other compressor.
         """
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
@@ -283,8 +284,10 @@ class Algorithm:
                 )
         if compressor is None:
             return replace(self, uplink=dense(), downlink=dense())
-        if isinstance(ours, Identity):
-            raise ValueError(f"compressor={compressor}: this method sends everything uncompressed")
+        if isinstance(ours, Floats) and not isinstance(compressor, Floats):
+            raise ValueError(
+                f"compressor={compressor}: this method sends everything uncompressed, by {ours}; take another method"
+            )
         uplink, downlink = (
             replace(channel, compressor=compressor) if channel.compressor == ours else channel
             for channel in (self.uplink, self.downlink)
@@ -292,7 +295,7 @@ class Algorithm:
         return replace(self, uplink=uplink, downlink=downlink)
 
     def with_blocks(self, sizes: Sequence[int]) -> Self:
-        """This algorithm with compressors block by block, each with its own scale. Uncompressed channels stay so.
+        """This algorithm with compressors block by block, each with its own scale. Floats without a scale stay so.
 
         Raises ValueError for a compressor without a scale, and for one that has blocks already.
         """
@@ -301,7 +304,7 @@ class Algorithm:
             one = channel.compressor
             if isinstance(one, Unscaled | Blocks | Parts):
                 raise ValueError(f"partition=layer: {one} has no scale, or has blocks already")
-            if not isinstance(one, Identity):
+            if not isinstance(one, Identity | Cast):
                 changed[name] = replace(channel, compressor=Blocks(one, tuple(sizes)))
         return replace(self, **changed)
 

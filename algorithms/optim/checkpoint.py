@@ -26,7 +26,12 @@ _ALIKE = ("t", "skipped", "meter")  # on all ranks
 
 
 def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
-    """This rank's tensors for `dcp.save`, by dotted names."""
+    """This rank's tensors for `dcp.save`, by dotted names. Raises TypeError for another optimizer."""
+    if not isinstance(optimizer, CompressedOptimizer):
+        raise TypeError(
+            f"{type(optimizer).__name__}: distributed_state takes a CompressedOptimizer; "
+            "save the state_dict() of every rank in a file of its own"
+        )
     saved = optimizer.state_dict()
     state = round_state(saved)
     of = {name: value for name, value in state["of"].items() if name != "rank"}

@@ -60,6 +60,8 @@ class CompressedGradients:
         shapes = [tuple(param.shape) for param in self._flat.params]
         alike = self._identity() | {"rank": "any", "shapes": shapes}
         check_consistency(self._flat.device, self._group, **alike)
+        # DDP calls no hook for parameters that were converted after it was made, and their ranks would drift apart.
+        self._flat.params[0].register_post_accumulate_grad_hook(lambda param: self._flat.check())
         return CompressedMean(self.algorithm, self._flat.zeros(), self.seed, self._group, self._scaler)
 
     @property

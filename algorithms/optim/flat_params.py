@@ -22,11 +22,7 @@ class Flat:
         self._frozen = [param for param in params if not param.requires_grad]
         if not self.params:
             raise ValueError("no parameter requires a gradient")
-        if any(_is_sharded(param) for param in self.params):
-            raise ValueError(
-                "parameters are sharded (FSDP or tensor parallelism), so no process has the whole gradient; "
-                "with FSDP2 on a mesh of replicas use a torch optimizer and compress_replicas"
-            )
+        _check_not_sharded(self.params)
         if any(param.is_complex() for param in self.params):
             raise ValueError("a parameter is complex: store it as torch.view_as_real, two real numbers each")
         if len({(_compute_dtype(param.dtype), param.device) for param in self.params}) > 1:
@@ -37,7 +33,8 @@ class Flat:
         self._kinds = [_kind(param) for param in self.params]
 
     def check(self) -> None:
-        """Raise ValueError if a parameter's shape, dtype or device has changed, or a frozen one no longer is."""
+        """Raise ValueError if a parameter was sharded, converted, resized or moved, or a frozen one no longer is."""
+        _check_not_sharded(self.params)
         for number, (param, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(param) != kind:
                 was, now = (" ".join(map(str, one)) for one in (kind, _kind(param)))
@@ -160,6 +157,16 @@ def _kind(param: Tensor) -> tuple[object, ...]:
     return tuple(param.shape), param.dtype, param.device
 
 
-def _is_sharded(param: Tensor) -> bool:
-    """Whether it is a DTensor or FSDP 1's flat parameter, by attributes: importing their classes takes seconds."""
-    return any(getattr(param, name, None) for name in ("placements", "_is_flat_param", "_fsdp_flattened"))
+_OF_SHARDED = ("placements", "_is_flat_param", "_fsdp_flattened", "_fsdp_orig_uid")
+"""Attributes of DTensors, of FSDP 1's parameters, and of those that `fully_shard` has replaced in their module.
+
+Importing their classes takes seconds.
+"""
+
+
+def _check_not_sharded(params: Sequence[Tensor]) -> None:
+    if any(hasattr(param, name) for param in params for name in _OF_SHARDED):
+        raise ValueError(
+            "parameters are sharded (FSDP or tensor parallelism), so no process has the whole gradient; "
+            "with FSDP2 on a mesh of replicas use a torch optimizer and compress_replicas"
+        )

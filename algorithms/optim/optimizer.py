@@ -338,7 +338,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         groups: Any = state_dict.get("param_groups")
         if found and isinstance(groups, list) and len(groups) != len(self.param_groups):
             raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
-        check_state(found, self._state(), self._identity(self._initial, self._flat), type(self).__name__)
+        own, of = self._state(), self._identity(self._initial, self._flat)
+        check_state(found, own, of, type(self).__name__, "; algorithms.optim.checkpoint loads on other ranks")
         try:
             for row in read_settings(groups, self._settable):
                 check_step_size(row["lr"])

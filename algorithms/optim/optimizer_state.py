@@ -57,18 +57,18 @@ def with_digest(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "digest": state_digest(state)}
 
 
-def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str) -> None:
+def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, elsewhere: str = "") -> None:
     """Raise ValueError unless `saved` is undamaged and has the entries of `own`.
 
-    identity: the required entry `of`. kind: the class that saved it.
+    identity: the required entry `of`. kind: the class that saved it. elsewhere: what loads it on other ranks.
     """
     if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
         raise ValueError(f"this is no state_dict of a {kind}: its description is missing")
     for what in identity | saved["of"]:
         mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
         if found != mine:
-            another = "; algorithms.optim.checkpoint loads on other ranks" if what in ("rank", "workers") else ""
-            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads its own state{another}")
+            advice = elsewhere if what in ("rank", "workers") else ""
+            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads its own state{advice}")
     state = {name: saved.get(name) for name in own}
     if saved.get("digest") != state_digest(state):
         raise ValueError("this state is damaged: its digest does not match; load another one")

@@ -3,11 +3,13 @@
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, HSDPMeshInfo
 
-from ..comm.consistency import check_consistency
+from ..comm.consistency import check_consistency, is_finite
+from ..comm.gather_broadcast import contact
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
@@ -129,6 +131,12 @@ class _Hook:
         parts = [param.sharded_param.to_local().detach().flatten() for param in self.params]
         return torch.cat([part.to(self.group.device, self.dtype) for part in parts])
 
+    def _finite_in_all_shards(self, gradient: Tensor) -> bool:
+        finite = torch.tensor(is_finite(gradient), dtype=torch.uint8, device=gradient.device)
+        with contact():
+            dist.all_reduce(finite, dist.ReduceOp.MIN, self.info.shard_process_group)
+        return bool(finite)
+
     @torch.no_grad()
     def __call__(self, reduced: Tensor) -> None:
         """Overwrite this replica's gradient by the compressed mean over replicas.
@@ -145,8 +153,6 @@ class _Hook:
                 f"module {self.name!r}: a parameter has no gradient, or its requires_grad changed; "
                 "call model.set_reduce_scatter_unused_params(True), or freeze parameters before compress_replicas"
             )
-        if not self.mean:
-            return
         parts = [part[:size] for part, size in zip(reduced.split(self.padded), self.sizes, strict=True)]
         gradient = torch.cat(parts).to(self.dtype)
         if self.accumulated is not None:
@@ -156,6 +162,10 @@ class _Hook:
             reduced.zero_()
             return
         self.accumulated = None
+        if not self._finite_in_all_shards(gradient):  # the memories of all shards stay as they were
+            gradient.fill_(torch.nan)
+        if not self.mean:
+            return
         mean = self.mean.round(gradient, self.parameters())
         if self.group.gradient_divide_factor is not None:  # torch then adds replicas up
             mean = mean * self.info.replicate_mesh_size

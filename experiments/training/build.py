@@ -11,6 +11,7 @@ import torch
 
 from algorithms.compressors import Blocks, Compressor, Identity
 from algorithms.compressors.blocks import BUCKET_MB, buckets
+from algorithms.compressors.floats import Cast
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.lr_schedules import factor
 from algorithms.core.update_rules import Update
@@ -53,7 +54,9 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
                 f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
                 "another algorithm"
             )
-    if run.partition != "whole" and not isinstance(compressor, Identity):  # which has no scale that blocks could have
+    if run.partition != "whole" and not isinstance(
+        compressor, Identity | Cast
+    ):  # without a scale that blocks could have
         if not issubclass(Blocks, hints["compressor"]):
             raise UsageError(
                 f"partition={run.partition}: algorithm={run.algorithm.name} takes {hints['compressor'].__name__} of "

@@ -11,7 +11,7 @@ from optimizer_support import train as train_for
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
-from algorithms.compressors import Blocks, Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Bf16, Blocks, Fp16, Identity, RandomK, ScaledSign, TopK
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
@@ -144,10 +144,13 @@ def test_a_group_that_cannot_be_is_refused_and_not_added(group: dict, said: str)
 
 
 def test_what_sends_all_cannot_compress_a_group() -> None:
-    with pytest.raises(ValueError, match="this method sends everything uncompressed"):
-        CompressedOptimizer(
-            [{"params": model(0).parameters(), "compressor": ScaledSign()}], amsgrad(Identity(), AMSGrad()), lr=0.1
-        )
+    for floats in (Identity(), Bf16()):
+        method = amsgrad(floats, AMSGrad())
+        with pytest.raises(
+            ValueError, match=r"this method sends everything uncompressed, by \w+\(.*\); take another"
+        ):
+            CompressedOptimizer([{"params": model(0).parameters(), "compressor": ScaledSign()}], method, lr=0.1)
+        assert method.with_compressor(Fp16()) == amsgrad(Fp16(), AMSGrad())
 
 
 def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
@@ -159,7 +162,9 @@ def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
 
 
 def test_a_partition_by_layer_gives_every_tensor_of_a_group_a_scale() -> None:
-    """Those of the harness's `partition=layer`. What is dense has no scale, and what moves by signs none either."""
+    """Those of the harness's `partition=layer`. Dense and 16-bit floats have no scale, and signs none either."""
+    short = amsgrad(Bf16(), AMSGrad())
+    assert short.with_blocks((1, 2)) == short
     net, other = model(seed=0), model(seed=0)
     (weights, biases), (one, two) = parts(net), parts(other)
     groups = [{"params": weights}, {"params": biases, "compressor": None}]

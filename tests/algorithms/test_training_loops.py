@@ -57,16 +57,19 @@ def test_a_sparse_gradient_is_refused_in_words() -> None:
 
 @pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_sharded_parameters_are_refused_in_words(version: str) -> None:
-    """Those of FSDP, of which a process has a part."""
+    """Those of FSDP, of which a process has a part, also where they were sharded later."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         model = torch.nn.Linear(3, 2)
+        optimizer = CompressedOptimizer(model.parameters(), SIGN, lr=0.1)
         if version == "1":
             sharded = FullyShardedDataParallel(model, device_id=torch.device("cpu"))
         else:
             sharded = fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
         with pytest.raises(ValueError, match="parameters are sharded"):
             CompressedOptimizer(sharded.parameters(), SIGN, lr=0.1)
+        with pytest.raises(ValueError, match="parameters are sharded"):
+            optimizer.step()
     finally:
         dist.destroy_process_group()
 

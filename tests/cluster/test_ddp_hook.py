@@ -189,6 +189,12 @@ def given(name: str) -> None:
     model(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
 
 
+def converted() -> None:
+    """A backward pass of a model that was converted after it was wrapped."""
+    model, _ = hooked(network(), SIGN)
+    loss(model.float(), dist.get_rank(), 1).backward()
+
+
 def in_group(group: dist.ProcessGroup) -> tuple[int, int]:
     """The workers and rounds of a training by some of the ranks."""
     state, hook = compressed((net := network()).parameters(), SIGN, process_group=group)
@@ -221,6 +227,7 @@ def everything() -> dict:
     results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=dist.get_rank()))
     results["back"] = refused(back)
     results["drift"] = refused(partial(trained, SIGN, befalls=drift))
+    results["converted"] = refused(converted)
     for name in ("too few", "too many"):
         results[name] = refused(partial(given, name))
     return results
@@ -322,6 +329,7 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
+        ("converted", r"ValueError: parameter 0 was \(5, 3\) .*float64 cpu and is \(5, 3\) .*float32 cpu"),
         ("damaged", "ValueError: this state is damaged: "),
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
         ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam"),

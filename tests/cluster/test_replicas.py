@@ -176,18 +176,19 @@ def factored() -> dict:
     return found
 
 
-def partly_infinite() -> dict[str, bool]:
-    """Which layers' gradients are finite where one of a rank is not."""
+def partly_infinite() -> dict[str, int]:
+    """Which layers' gradients are finite, and their rounds, where one row of one replica is not."""
     net = sharded()
-    compress_replicas(net, SIGN)
-    if (rank := dist.get_rank()) == RANKS - 1:  # behind the first layer alone
+    state = compress_replicas(net, SIGN)
+    if (rank := dist.get_rank()) == RANKS - 1:  # the last row of the first layer alone, in the second shard
         net[0].register_forward_hook(_infinite_behind)
     loss(net, rank, 1).backward()
-    return {name: param.grad.to_local().isfinite().all().item() for name, param in net.named_parameters()}
+    finite = {name: param.grad.to_local().isfinite().all().item() for name, param in net.named_parameters()}
+    return finite | _rounds(state)
 
 
 def _infinite_behind(module: nn.Module, given: Any, output: Tensor) -> None:
-    output.register_hook(lambda gradient: gradient * torch.inf)
+    output.register_hook(lambda gradient: gradient * torch.tensor([1, 1, 1, 1, torch.inf]))
 
 
 class Unused(nn.Sequential):
@@ -386,7 +387,8 @@ def test_counted_bits_and_bytes_are_what_crosses_instead_of_an_all_reduce(name: 
         messages = [size for kind, size in found["crossed"] if kind in ("gather", "broadcast")]
         assert len(messages) == 2 * STEPS * len([*filter(None, sizes)])
         assert sum(messages) == meter.payload_bytes + BYTES * len(messages)
-        assert not any("reduce" in kind and "scatter" not in kind for kind, _ in found["crossed"])
+        reduced = [size for kind, size in found["crossed"] if "reduce" in kind and "scatter" not in kind]
+        assert reduced == [1] * STEPS * len(UNITS)  # whether a shard is finite
 
 
 def test_a_round_with_an_infinite_gradient_is_left_out_and_the_scale_is_not_remembered(ranks: list[dict]) -> None:
@@ -398,10 +400,10 @@ def test_a_round_with_an_infinite_gradient_is_left_out_and_the_scale_is_not_reme
         torch.testing.assert_close(found["x"], simulated(SIGN, left_out=AT), rtol=1e-11, atol=1e-13)
 
 
-def test_ranks_of_a_shard_receive_nan_where_one_gradient_is_not_finite(ranks: list[dict]) -> None:
-    for results in ranks:
-        found = results["partly infinite"]
-        assert found == {"0.weight": False, "0.bias": False, "2.weight": True, "2.bias": True}
+def test_all_shards_of_a_unit_skip_a_round_where_one_gradient_is_not_finite(ranks: list[dict]) -> None:
+    finite = {"0.weight": False, "0.bias": False, "2.weight": True, "2.bias": True}
+    for rank, results in enumerate(ranks):
+        assert results["partly infinite"] == finite | {"0": 0} | ({} if rank % 2 else {"2": 1})
 
 
 @pytest.mark.parametrize("name", ["restarted", "kept"])

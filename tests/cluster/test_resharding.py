@@ -10,6 +10,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from cluster_support import LR, gradients, loss, network, results_of, vector
 
+from algorithms import LocalSteps
 from algorithms.compressors import RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm, from_dicts
 from algorithms.core.channels import ErrorFeedback, dense
@@ -204,6 +205,8 @@ def test_what_is_not_there_or_of_something_else_is_refused(folder: Path, tmp_pat
     refused(folder / "cd_adam", "cd_adam", "has no distributed_state of an optimizer under 'optim'", key="optim")
     refused(folder / "cd_adam", "naive", "this state is of algorithm")
     refused(folder / "cd_adam", "cd_adam", "this state is of 1 parameter groups, not 2", grouped=True)
+    with pytest.raises(TypeError, match=r"LocalSteps: distributed_state takes a CompressedOptimizer; save the state"):
+        distributed_state(LocalSteps(torch.optim.SGD(network().parameters()), "local_sgd"))  # pyright: ignore
 
 
 @pytest.mark.parametrize("name", ["alike.x", "alike.about", "server.memory", "worker-0.memory"])

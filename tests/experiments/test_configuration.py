@@ -119,6 +119,7 @@ REFUSED = {
     # what does not fit together
     "algorithm=cd_adam update=sgd": "algorithm=cd_adam takes AMSGrad; leave update out",
     "compressor=random_k compressor.unbiased=true": "needs a contractive compressor",
+    "algorithm=adamw compressor=fp8 partition=layer": "takes Floats of the vector as a whole; leave partition out",
     "algorithm=demo partition=layer": "takes DctTopK of the vector as a whole; leave partition out",
     # sweeps
     "seed=0,1": "To sweep over it, add --multirun to your command line",

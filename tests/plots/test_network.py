@@ -7,7 +7,7 @@ import pytest
 from folder_support import folder
 
 from experiments import network_time as command
-from plots.runs.network import FORMS, Network, modelled_seconds, pays, seconds, seconds_to
+from plots.runs.network import FORMS, Network, is_uncompressed, modelled_seconds, pays, seconds, seconds_to
 
 D = 1000
 COSTS = {"seconds": 60.0, "bits_up": 4e6, "bits_down": 2e6, "round": 100}
@@ -52,7 +52,7 @@ def curves() -> pd.DataFrame:
             rows.append(
                 {"task": "toy", "algorithm": label, "label": label, "lr": lr, "seed": seed, "round": t, "loss": loss}
                 | {"bits_up": t * bits, "bits_down": t * bits, "bits": 2 * t * bits, "d": D, "seconds": 0.1 * t}
-                | {"ranks": 1, "servers": 10, "exchanges": 2, "workers": 10, "trials": 1}
+                | {"compressor": "Identity", "ranks": 1, "servers": 10, "exchanges": 2, "workers": 10, "trials": 1}
             )
     return pd.DataFrame(rows).rename(columns={"loss": "train_loss"})
 
@@ -98,6 +98,9 @@ def test_each_method_goes_by_what_it_can() -> None:
     assert times[rows["algorithm"] == "signs"].tolist() == pytest.approx(
         [(0.01 + 0.0018) * t for t in rows.loc[rows["algorithm"] == "signs", "round"]]
     )
+    halved = rows[rows["algorithm"] == "dense"].assign(bits=rows["bits"] / 2, compressor="RandomK")
+    assert not is_uncompressed(halved).any()
+    assert is_uncompressed(halved.assign(compressor="Bf16")).all()
 
 
 def test_computing_can_be_that_of_other_hardware() -> None:
