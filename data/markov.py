@@ -1,8 +1,10 @@
 """A made-up text whose least possible loss is known."""
 
-import numpy as np
+from typing import Annotated
 
-from common.errors import DataError
+import numpy as np
+from annotated_types import Ge
+
 from data.dataset import Text
 from data.partition import generator
 
@@ -11,7 +13,7 @@ SHARPNESS = 0.1  # of the Dirichlet distribution: in a row of 16 chances about t
 
 
 def markov(
-    length: int = 60000,  # characters
+    length: Annotated[int, Ge(1000)] = 60000,  # characters
     seed: int = 0,  # of the source and of what it writes
 ) -> Text:
     """A text of a Markov source of order 2 over 16 characters.
@@ -19,10 +21,7 @@ def markov(
     What follows the characters a and b is drawn from p(· | a, b), which for each of the 256 pairs was drawn from a
     symmetric Dirichlet distribution of parameter 0.1. No model falls below the source's entropy rate in the mean:
     1.15 nats a character for seed 0. The first k characters are the same for any length.
-    Raises DataError where there are fewer than 1,000 characters.
     """
-    if length < 1000:
-        raise DataError(f"markov text: length is {length}: give at least 1000 characters")
     size = len(ALPHABET)
     limits = chances(seed).cumsum(-1)
     draws = generator(seed, "markov text").random(length)

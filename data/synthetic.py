@@ -1,10 +1,12 @@
 """A made-up problem with knobs for how different the workers' data are and how sparse."""
 
 import math
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
+from pydantic import NonNegativeFloat
 
-from common.errors import DataError
 from data.dataset import ENTRY, LARGEST_INDEX, Dataset
 from data.limits import check_memory
 from data.partition import generator, part_size
@@ -14,11 +16,11 @@ _CHUNK = 2**20  # entries that are drawn at once
 
 def synthetic(
     rows: int = 2000,  # of all workers together
-    features: int = 50,  # d
+    features: Annotated[int, Ge(1), Le(LARGEST_INDEX)] = 50,  # d
     workers: int = 20,  # whose distributions differ by `heterogeneity`
-    heterogeneity: float = 0.0,  # 0: all workers share one distribution; larger: they differ more
-    noise: float = 0.5,  # of the labels
-    density: float = 1.0,  # share of a row's features that are not zero
+    heterogeneity: NonNegativeFloat = 0.0,  # 0: all workers share one distribution; larger: they differ more
+    noise: NonNegativeFloat = 0.5,  # of the labels
+    density: Annotated[float, Gt(0), Le(1)] = 1.0,  # share of a row's features that are not zero
     seed: int = 0,  # of the data
 ) -> Dataset:
     """N rows of d features in n blocks, block i drawn from worker i's own distribution.
@@ -40,17 +42,8 @@ def synthetic(
     Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
     worker's distribution also gives the N - n m rows left. Its first r rows depend on (seed, d, h, noise, density, i)
     alone, for any r.
-    Raises DataError for features, heterogeneity, noise or density outside these ranges and where memory does not
-    suffice, UsageError where n is not in 1 to N.
+    Raises DataError where memory does not suffice, UsageError where n is not in 1 to N.
     """
-    if not 1 <= features <= LARGEST_INDEX:
-        raise DataError(f"synthetic data: features is {features}: give 1 to {LARGEST_INDEX}")
-    for name, value in (("heterogeneity", heterogeneity), ("noise", noise)):
-        if not 0 <= value < math.inf:
-            raise DataError(f"synthetic data: {name} is {value}: give a finite number of at least 0")
-    if not 0 < density <= 1:
-        raise DataError(f"synthetic data: density is {density}: give a share above 0, and at most 1 for dense rows")
-
     size = part_size(rows, workers)
     k = max(1, round(density * features))
     check_memory(

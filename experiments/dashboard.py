@@ -103,8 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
     """The figure without panels of what is derived from several runs, and its runs."""
     overrides = move_overrides(overrides)
-    with explain_hydra_errors(overrides, "reproduce"):
-        asked = asked_of(resolve(compose(overrides, "reproduce", packages_of(overrides))))
+    with explain_hydra_errors(overrides, "reproduction"):
+        asked = asked_of(resolve(compose(overrides, "reproduction", packages_of(overrides))))
     figure = read(asked, lambda candidates: candidates[0])
     shown = tuple(row for row in figure.rows if column(row.y).filled_by != "figure")
     if len(shown) < len(figure.rows):

@@ -90,7 +90,7 @@ def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    start(application, "reproduce", __doc__ or "", arguments, move_overrides)
+    start(application, "reproduction", __doc__ or "", arguments, move_overrides)
 
 
 def move_overrides(overrides: Sequence[str]) -> list[str]:

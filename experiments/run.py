@@ -41,7 +41,7 @@ def application(composed: DictConfig) -> float | None:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line above."""
-    start(application, "config", __doc__ or "", arguments)
+    start(application, "run", __doc__ or "", arguments)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from common.errors import RunError, UsageError, exit_with_message
-from experiments.config.compose import Config, check_same, packages_of, resolve, split
+from experiments.config.compose import Config, packages_of, resolve, split
 from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import RunConfig
 
@@ -108,8 +108,6 @@ class Study(Callback):
 
 
 def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[RunConfig]]:
-    for one in composed:
-        check_same(one, config)
     configs = [resolve(one) for one in composed]
     packages = packages_of(config.hydra.overrides.task)
     runs = [read(one, packages) for one in configs]

@@ -14,14 +14,14 @@ from hydra._internal.utils import get_args_parser
 from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
-from experiments.config.compose import CONF, check_files, choices, packages_of, register, roots, search_path
+from experiments.config.compose import CONF, choices, packages_of, register, roots, search_path
 from experiments.config.messages import explain_hydra_errors
 
 __all__ = ["CONF", "start"]
 
 _SHOWN = {
-    "config": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
-    "reproduce": (("figure",), (schema.Reproduction,)),
+    "run": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
+    "reproduction": (("figure",), (schema.Reproduction,)),
 }
 """The groups and keys that --help lists of a configuration."""
 
@@ -62,8 +62,6 @@ def start(
         os.environ["HYDRA_FULL_ERROR"] = "1"
         try:
             with explain_hydra_errors(overrides, name, folders=folders):
-                if not is_about_hydra:
-                    check_files(overrides, name, asked.config_name or name, folders)
                 application()
         finally:
             sys.argv = before

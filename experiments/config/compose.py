@@ -14,16 +14,18 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.defaults_list import create_defaults_list
-from hydra._internal.utils import create_config_search_path
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from common.errors import UsageError
@@ -32,8 +34,8 @@ from experiments.config import schema
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
-GUARDED = ("callbacks", "hydra_logging", "job_logging", "job.env_set")
-"""Hydra's own settings that could run code before any run is checked. No file of a user may change them."""
+OURS = "main"
+"""What Hydra calls the folder conf/ among its sources."""
 
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
@@ -41,12 +43,33 @@ Config = dict[str, Any]
 
 @cache
 def register() -> None:
-    """Make the schema known to Hydra, as what conf/config.yaml and conf/reproduce.yaml begin with."""
+    """Make the schema known to Hydra, as what conf/run.yaml and conf/reproduction.yaml begin with."""
     store = ConfigStore.instance()
     store.store(name="keys_of_runs", node=schema.node(schema.RunConfig, schema.LaunchConfig))
     store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.LaunchConfig))
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
+    Plugins.instance()  # which registers Hydra's own sources
+    SourcesRegistry.instance().types["file"] = Files
+
+
+class Files(FileConfigSource):
+    """A folder of configurations. Only the files of conf/ and the command line may set anything below `hydra`.
+
+    Hydra imports and calls what is named there, before any run is checked.
+    """
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        found = super().load_config(config_path)
+        if self.provider != OURS and isinstance(found.config, DictConfig):
+            keys, groups = map(str, found.config), str(found.config.get("defaults"))
+            for said in (config_path, str(found.header["package"]), groups, *keys):
+                if re.search(r"\bhydra\b", said):
+                    raise UsageError(
+                        f"{self.path}/{config_path}: a file may not set anything below hydra, for Hydra calls what "
+                        "is named there before any run is checked; set it on the command line"
+                    )
+        return found
 
 
 @contextmanager
@@ -61,7 +84,7 @@ def composing() -> Iterator[None]:
 
 
 def compose(
-    overrides: Iterable[str], name: str = "config", packages: Sequence[str] = (), folders: Sequence[str] = ()
+    overrides: Iterable[str], name: str = "run", packages: Sequence[str] = (), folders: Sequence[str] = ()
 ) -> DictConfig:
     """conf/<name>.yaml with overrides; packages and folders may have groups too. Raises what Hydra raises."""
     words = [*search_path(packages, folders), *overrides]
@@ -78,29 +101,12 @@ def _without_hydra(name: str, overrides: list[str]) -> DictConfig:
     assert isinstance(loader, ConfigLoaderImpl)
     parsed = OverridesParser.create().parse_overrides(overrides)
     loader.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
-    files = _Own(loader.repository)
+    files = CachingConfigRepository(loader.repository)
     listed = create_defaults_list(files, name, parsed, prepend_hydra=False, skip_missing=False)
     composed = loader._compose_config_from_defaults_list(listed.defaults, files)
     OmegaConf.set_struct(composed, True)
     loader._apply_overrides_to_config(listed.config_overrides, composed)
     return composed
-
-
-class _Own(CachingConfigRepository):
-    """The files of a configuration, without what they say about Hydra."""
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        found = super().load_config(config_path)
-        if found is not None and found.defaults_list:
-            found.defaults_list = [
-                one
-                for one in found.defaults_list
-                if not str(getattr(one, "group", "")).lstrip("/").startswith("hydra/")
-            ]
-        if found is not None and isinstance(found.config, DictConfig) and "hydra" in found.config:
-            with open_dict(found.config):
-                del found.config["hydra"]
-        return found
 
 
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
@@ -120,40 +126,6 @@ def choices(group: str, places: Iterable[Path]) -> list[str]:
     """The choices of a group in folders of groups. A leading underscore is for files that others build on."""
     files = [(path, place / group) for place in places for path in (place / group).rglob("*.yaml")]
     return sorted(str(path.relative_to(top)).removesuffix(".yaml") for path, top in files if path.name[0] != "_")
-
-
-def check_files(overrides: Iterable[str], name: str, primary: str, folders: Sequence[str] = ()) -> None:
-    """Raise UsageError where a file of these folders, or of the packages let in, changes what is GUARDED.
-
-    overrides: of a command line. name: the configuration of conf/ that `primary` is, or that it builds on.
-    """
-    overrides = list(overrides)
-    places = search_path(packages_of(overrides))
-    if not places and not folders:
-        return
-    asked = [
-        text for text in overrides if re.match(r"[+~]*hydra[./](callbacks|job|job_logging|hydra_logging)\b", text)
-    ]
-    check_same(_loaded(primary, [*overrides, *places], folders), _loaded(name, [*asked, *places], []))
-
-
-def _loaded(primary: str, overrides: list[str], folders: Sequence[str]) -> DictConfig:
-    places = create_config_search_path(str(CONF))
-    for folder in folders:
-        places.prepend("command-line", f"file://{Path(folder).absolute()}", "schema")
-    loader = ConfigLoaderImpl(places)
-    return loader.load_configuration(primary, overrides, RunMode.MULTIRUN, validate_sweep_overrides=False)
-
-
-def check_same(composed: DictConfig, other: DictConfig) -> None:
-    """Raise UsageError where two configurations differ in what is GUARDED."""
-    for key in GUARDED:
-        found, ours = (OmegaConf.select(one, f"hydra.{key}") for one in (composed, other))
-        if found != ours:
-            raise UsageError(
-                f"hydra.{key}: set by a file of --config-dir or of a package; only the command line may set it, "
-                "because Hydra applies it before any run is checked"
-            )
 
 
 def resolve(composed: DictConfig) -> Config:

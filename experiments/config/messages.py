@@ -18,7 +18,7 @@ from experiments.config.compose import choices, compose, dotted, packages_of, pa
 
 @contextmanager
 def explain_hydra_errors(
-    overrides: Sequence[str], name: str = "config", also: Iterable[str] = (), folders: Sequence[str] = ()
+    overrides: Sequence[str], name: str = "run", also: Iterable[str] = (), folders: Sequence[str] = ()
 ) -> Iterator[None]:
     """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml.
 

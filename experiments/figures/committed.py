@@ -33,7 +33,7 @@ def load(table: Path) -> tuple[pd.DataFrame, Figure]:
 
 def figure_of(name: str, budget: str) -> Figure:
     """A figure of conf/figure."""
-    node = resolve(compose([f"figure={name}"], "reproduce"))["figure"]
+    node = resolve(compose([f"figure={name}"], "reproduction"))["figure"]
     return read(Reproduction(figure=node, budget=budget), itemgetter(0))
 
 

@@ -29,7 +29,7 @@ _KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "see
 
 
 def asked_of(config: Config) -> Reproduction:
-    """What a resolved configuration of conf/reproduce.yaml asks for. Raises UsageError."""
+    """What a resolved configuration of conf/reproduction.yaml asks for. Raises UsageError."""
     return Reproduction(figure=config["figure"], **checked(Reproduction, config))
 
 

@@ -1,6 +1,9 @@
 """A decoder-only transformer in its usual small form, with dropout whose masks are drawn by name."""
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge, Lt
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
@@ -14,13 +17,10 @@ class KeyedDropout(nn.Module):
 
     The masks of a layer depend on the name that `key_masks` gave before the forward pass and on the layer alone, not
     on torch's global generator. They are drawn where the input lies; a GPU's masks are others than a CPU's.
-    Raises ValueError where p is not in [0, 1).
     """
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        if not 0 <= p < 1:
-            raise ValueError(f"dropout={p}: a share of at least 0, below 1")
         self.p, self.seed = p, 0
 
     def forward(self, x: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def transformer(
     layers: int = 4,  # blocks of attention and perceptron
     heads: int = 4,  # of every attention
     width: int = 128,  # of the residual stream; a multiple of the heads
-    dropout: float = 0.0,  # share of embeddings, attention weights and blocks' outputs set to zero in training
+    dropout: Annotated[float, Ge(0), Lt(1)] = 0.0,  # share of activations set to zero in training
 ) -> nn.Module:
     """Codes [N, L ≤ context] → logits [N, L, characters]: the small GPT of karpathy/nanoGPT's readme.
 
@@ -123,7 +123,7 @@ def transformer(
     norm; no biases anywhere, and the head's matrix is the embedding's. Weights begin normal with deviation 0.02,
     those that write into the residual stream with 0.02/√(2·layers) (Radford et al. 2019), the norms' at 1.
     804,096 parameters as it stands.
-    Raises ValueError for a width that heads do not divide, and dropout outside [0, 1).
+    Raises ValueError for a width that heads do not divide.
     """
     if width % heads:
         raise ValueError(f"width={width}, heads={heads}: every head has the same share of the width")

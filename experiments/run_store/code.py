@@ -4,10 +4,10 @@ import ast
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec, resolve_name
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -57,24 +57,19 @@ def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
         file = getattr(module, "__file__", None) or ""
         reexports = f"{name}.".startswith(ours) and file.endswith("__init__.py")
         if f"{name}.".startswith(counted) and file.endswith(".py") and not reexports:
-            digests[name] = digest(name, Path(file))
+            digests[name] = digest(Path(file))
     return digests
 
 
 def changes(recorded: Mapping[str, str]) -> list[str]:
-    """How today's files differ from the digests of `loaded`, in words: "algorithms/core/update_rules.py changed".
-
-    A module that was only renamed or moved, with the imports of it, has not changed.
-    """
-    today = {name: (name, file) for name in recorded if (file := path_of(name))}
-    today |= dict(_moved([name for name in recorded if name not in today], recorded))
-    before = {new: old for old, (new, _) in today.items() if new != old}
+    """How today's files differ from the digests of `loaded`, in words: "algorithms/core/update_rules.py changed"."""
     found = []
     for name in recorded:
-        if name not in today:
+        file = path_of(name)
+        if file is None:
             found.append(f"{name.replace('.', '/')}.py is gone")
-        elif digest(*today[name], before) != recorded[name]:
-            within = "/__init__" if today[name][1].name == "__init__.py" else ""
+        elif digest(file) != recorded[name]:
+            within = "/__init__" if file.name == "__init__.py" else ""
             found.append(f"{name.replace('.', '/')}{within}.py changed")
     return found
 
@@ -112,14 +107,9 @@ def listed(found: Iterable[str], most: int = 5) -> str:
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
-def digest(module: str, file: Path, before: Mapping[str, str] | None = None) -> str:
-    """A digest of a module's statements without docstrings and comments, and one of what it imports.
-
-    before: former names of renamed modules, under which imports of them count.
-    """
-    body, imports = _read(module, file, file.stat().st_mtime_ns)
-    named = sorted({_former(name, before or {}) for name in imports})
-    return f"{body}-{_hash(' '.join(named))}"
+def digest(file: Path) -> str:
+    """A digest of a module's statements, without docstrings and comments."""
+    return _digest(file, file.stat().st_mtime_ns)
 
 
 def path_of(module: str) -> Path | None:
@@ -132,53 +122,17 @@ def path_of(module: str) -> Path | None:
     return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
 
 
-def _moved(gone: Iterable[str], recorded: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, Path]]]:
-    """Of modules that are gone those whose statements one other file of their package has, and where it is."""
-    for name in gone:
-        top = path_of(name.partition(".")[0])
-        same = []
-        if top is None or top.name != "__init__.py":
-            continue
-        for file in top.parent.rglob("*.py"):
-            module = ".".join(file.relative_to(top.parent.parent).with_suffix("").parts).removesuffix(".__init__")
-            if module not in recorded and digest(module, file)[:12] == recorded[name][:12]:
-                same.append((module, file))
-        if len(same) == 1:
-            yield name, same[0]
-
-
-def _former(imported: str, before: Mapping[str, str]) -> str:
-    """An imported name as it was before modules were renamed."""
-    for new, old in sorted(before.items(), reverse=True):  # what lies in a package before the package
-        if imported.startswith(new) and imported[len(new) : len(new) + 1] in ("", ".", " "):
-            return old + imported.removeprefix(new)
-    return imported
-
-
 @cache
-def _read(module: str, file: Path, changed: int) -> tuple[str, list[str]]:
-    """The digest of a file's statements but for imports, and the full names that it imports; `changed` is when."""
+def _digest(file: Path, changed: int) -> str:
     text = file.read_bytes()
     try:
-        tree = ast.parse(text)
+        statements = ast.unparse(_Statements().visit(ast.parse(text)))
     except (SyntaxError, ValueError):
-        return _hash(repr(text)), []
-    imports = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            place = ""
-            if isinstance(node, ast.ImportFrom):
-                package = module if file.name == "__init__.py" else module.rpartition(".")[0]
-                place = resolve_name("." * node.level + (node.module or ""), package) + "."
-            imports += [f"{place}{alias.name} {alias.asname or ''}".strip() for alias in node.names]
-    return _hash(ast.unparse(_Statements().visit(tree))), imports
+        statements = repr(text)
+    return hashlib.sha256(statements.encode()).hexdigest()[:12]
 
 
 class _Statements(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        return None if is_text or isinstance(node, ast.Import | ast.ImportFrom) else super().visit(node)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return None if is_text else super().visit(node)

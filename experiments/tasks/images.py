@@ -1,11 +1,11 @@
 """Image classification by a network, every worker with its own batch-norm statistics."""
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
@@ -14,7 +14,7 @@ from algorithms.utils.seeding import keyed_seed
 from data.dataset import Images, Place
 from data.partition import share
 from experiments.tasks.graph import Captured
-from experiments.tasks.network import NetworkTask, check_counts
+from experiments.tasks.network import NetworkTask
 from plots.runs.columns import column
 
 
@@ -29,7 +29,7 @@ class ImageClassification(NetworkTask):
     Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
     `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
 
-    `rows` is N. Raises ValueError for settings out of range and DataError where the data cannot be shared.
+    `rows` is N. Raises ValueError and UsageError where the data cannot be shared so.
     """
 
     metric = "train_loss"
@@ -42,19 +42,18 @@ class ImageClassification(NetworkTask):
         workers: int,
         seed: int,
         device: torch.device,
-        rows: int = 50000,  # training images in use, the first so many
+        rows: PositiveInt = 50000,  # training images in use, the first so many
         ids: Sequence[int] | None = None,
-        batch_size: int = 128,  # of a worker and round
+        batch_size: PositiveInt = 128,  # of a worker and round
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "shuffled",  # contiguous: file order
-        alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
-        padding: int = 4,  # black pixels around an image, out of which it is cropped
+        alpha: PositiveFloat = 0.5,  # of the Dirichlet label skew: smaller is more skewed
+        padding: NonNegativeInt = 4,  # black pixels around an image, out of which it is cropped
         flip: bool = True,  # mirror each image with probability 1/2
         precision: Literal["float32", "tf32", "bf16"] = "float32",  # of convolutions
-        evaluation_rows: int | None = None,  # training images of loss and gradient norm, the first so many; null: all
-        evaluation_batch: int = 1000,  # images at a time
+        evaluation_rows: PositiveInt | None = None,  # training images of train_loss, the first so many; null: all
+        evaluation_batch: PositiveInt = 1000,  # images at a time
         cuda_graphs: Place[bool] = True,  # on a GPU, replay a round's forward and backward passes as one graph
     ) -> None:
-        self.check_options(rows, batch_size, alpha, padding, evaluation_rows, evaluation_batch)
         if rows > len(dataset.train_labels):
             raise ValueError(f"rows={rows}: {dataset.name} has {len(dataset.train_labels)} training images")
         parts = share(dataset.train_labels[:rows], workers, partition, seed, alpha)
@@ -78,18 +77,6 @@ class ImageClassification(NetworkTask):
         self._mean, self._std = (torch.tensor(values, device=device) for values in (dataset.mean, dataset.std))
         self._epoch, self._draws = -1, torch.empty(0)  # int64 [rounds, W, batch_size, 4]
         self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
-
-    @staticmethod
-    def check_options(
-        rows: int, batch_size: int, alpha: float, padding: int, evaluation_rows: int | None, evaluation_batch: int
-    ) -> None:
-        """Raise ValueError for settings that no data could mend, before any are loaded."""
-        evaluated = rows if evaluation_rows is None else evaluation_rows
-        check_counts(rows=rows, batch_size=batch_size, evaluation_batch=evaluation_batch, evaluation_rows=evaluated)
-        if padding < 0:
-            raise ValueError(f"padding={padding}: pixels, at least 0")
-        if not 0 < alpha < math.inf:
-            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
 
     def start_statistics(self) -> Tensor:
         return self._initial_statistics.expand(len(self._ids), -1).clone()

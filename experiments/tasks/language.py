@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -13,7 +14,7 @@ from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
 from data.dataset import Text
 from experiments.models.transformer import key_masks
-from experiments.tasks.network import NetworkTask, check_counts
+from experiments.tasks.network import NetworkTask
 from plots.runs.columns import Column, column
 
 
@@ -30,8 +31,8 @@ class LanguageModel(NetworkTask):
     character of it but the very first is predicted once, from what precedes it in its window, of which the last is as
     long as what remains. All losses are nats a character; bits per character are the test loss over log 2.
 
-    Raises ValueError for settings out of range and for a model that does not take the text's characters, and
-    UsageError where a worker's part is shorter than a window.
+    Raises ValueError for a model that does not take the text's characters, and UsageError where a worker's part is
+    shorter than a window.
     """
 
     metric = "test_loss"
@@ -48,13 +49,12 @@ class LanguageModel(NetworkTask):
         seed: int,
         device: torch.device,
         ids: Sequence[int] | None = None,
-        batch_size: int = 12,  # windows of a worker and round
-        context: int = 64,  # characters of a window, besides the one that follows
+        batch_size: PositiveInt = 12,  # windows of a worker and round
+        context: PositiveInt = 64,  # characters of a window, besides the one that follows
         precision: Literal["float32", "tf32", "bf16"] = "float32",  # of products
-        evaluation_windows: int = 200,  # of the training part, for its loss and gradient norm
-        evaluation_batch: int = 64,  # windows at a time
+        evaluation_windows: PositiveInt = 200,  # of the training part, for its loss and gradient norm
+        evaluation_batch: PositiveInt = 64,  # windows at a time
     ) -> None:
-        self.check_options(batch_size, context, evaluation_windows, evaluation_batch)
         self.workers, self.length = workers, len(dataset.train) // workers
         if self.length <= context:
             raise UsageError(
@@ -75,16 +75,6 @@ class LanguageModel(NetworkTask):
         if self.model.statistics.numel():
             raise ValueError("model: a batch norm, whose running statistics this task does not keep")
         self._check_model(len(dataset.alphabet))
-
-    @staticmethod
-    def check_options(batch_size: int, context: int, evaluation_windows: int, evaluation_batch: int) -> None:
-        """Raise ValueError for settings that no text could mend, before any is loaded."""
-        check_counts(
-            batch_size=batch_size,
-            context=context,
-            evaluation_windows=evaluation_windows,
-            evaluation_batch=evaluation_batch,
-        )
 
     def start_statistics(self) -> Tensor:
         return self._initial.new_empty(len(self._ids), 0)

@@ -1,6 +1,5 @@
 """Nonconvex logistic regression on sparse data, for all workers and all trials at once."""
 
-import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,6 +8,7 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 import torch
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -32,7 +32,7 @@ class LogisticRegression:
     `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
     Batches are drawn without replacement. `step_unit=theory` is the largest step that the method is proven for with
     full gradients, on these data and with the compressor at hand, or else that EF21 is.
-    Raises ValueError for settings out of range and DataError where the data cannot be shared over the workers.
+    Raises ValueError and UsageError where the data cannot be shared so over the workers.
     """
 
     dtype = torch.float64
@@ -47,13 +47,12 @@ class LogisticRegression:
         workers: int,
         seed: int,
         ids: Sequence[int] | None = None,
-        regularization: float = 0.1,  # λ
-        batch_size: int | None = None,  # rows a worker draws each round; null: all, exact local gradients
+        regularization: NonNegativeFloat = 0.1,  # λ
+        batch_size: PositiveInt | None = None,  # rows a worker draws each round; null: all, exact local gradients
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",  # contiguous: file order
-        alpha: float = 0.5,  # of the Dirichlet label skew: smaller is more skewed
+        alpha: PositiveFloat = 0.5,  # of the Dirichlet label skew: smaller is more skewed
         step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: the method's step size, or EF21's
     ) -> None:
-        self.check_options(regularization, batch_size, alpha)
         parts = share(dataset.labels, workers, partition, seed, alpha)
         self.workers, self.rows = parts.shape
         if batch_size is not None and batch_size > self.rows:
@@ -78,16 +77,6 @@ class LogisticRegression:
         # [d, T] goes forward at a model of all, [Wd, T] at workers' own; [Wm, T] goes back to every worker's own sum.
         self._forward, self._apart = _torch_csr(self._rows[self._own]), _torch_csr(blocks)
         self._backward = _torch_csr(blocks.T.tocsr())
-
-    @staticmethod
-    def check_options(regularization: float, batch_size: int | None, alpha: float) -> None:
-        """Raise ValueError for settings that no data could mend, before any are loaded."""
-        if regularization < 0:
-            raise ValueError(f"regularization={regularization}: λ must not be negative")
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: a worker draws at least one row, or null for all")
-        if not 0 < alpha < math.inf:
-            raise ValueError(f"alpha={alpha}: the Dirichlet parameter must be positive and finite")
 
     def start(self) -> Tensor:
         return torch.zeros(self.d, dtype=self.dtype)

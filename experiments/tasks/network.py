@@ -70,10 +70,3 @@ class NetworkTask(ABC):
         low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
         with low if self._precision == "bf16" else contextlib.nullcontext():
             return self.model.module(inputs).float()
-
-
-def check_counts(**counts: int) -> None:
-    """Raise ValueError for a count below 1."""
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name}={count}: must be at least 1")

@@ -24,7 +24,6 @@ class Task(Protocol):
     devices: ClassVar[tuple[str, ...]]  # of cpu and cuda, those it can run on
     metric: ClassVar[str]  # of the columns that by which the best step size is chosen; lower is better
     columns: ClassVar[tuple[Column, ...]]  # that `evaluate` fills
-    check_options: ClassVar[Callable[..., None]]  # raises ValueError for options that no data could mend
 
     dtype: torch.dtype
     device: torch.device

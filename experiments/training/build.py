@@ -163,13 +163,6 @@ def check(run: RunConfig) -> None:
     """Raise UsageError for a wrong option anywhere, or a device that is not here, without loading any data."""
     build_algorithm(run)
     device_of(run)
-    target = _task_class(run)
-    if hasattr(target, "check_options"):
-        wanted = parameter_types(target.check_options)
-        try:
-            target.check_options(**{key: value for key, value in run.task.options.items() if key in wanted})
-        except ValueError as error:
-            raise UsageError(f"task: {error}") from error
     build_logger(run)
 
 

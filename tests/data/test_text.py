@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from data_support import Web
 
-from common.errors import DataError
 from data import markov as source
 from data import shakespeare
 from data.dataset import Text
@@ -94,8 +93,3 @@ def test_the_entropy_rate_in_the_docstring_is_the_loss_of_the_source_itself() ->
     spread = surprise.std() / math.sqrt(length) * 4  # neighbours are dependent
     assert surprise.mean() == pytest.approx(1.15460550219, abs=4 * spread)
     assert spread < 0.01
-
-
-def test_a_short_markov_text_is_refused() -> None:
-    with pytest.raises(DataError, match="length is 999"):
-        markov(999)

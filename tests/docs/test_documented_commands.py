@@ -24,6 +24,7 @@ from docs_support import PAGES, ROOT, Command, blocks, commands, sessions
 from hydra.utils import get_object
 from terminal_support import printed
 
+from experiments.config import compose
 from experiments.config.run import load_run
 from experiments.external.record import check
 from experiments.run import main
@@ -71,7 +72,9 @@ def with_files(words: list[str]) -> list[str]:
 def call(words: Words) -> None:
     """`python -m module …`, with paths expanded as a shell does."""
     _, _, module, *arguments = with_files(words)
-    import_module(module).main([path for word in arguments for path in (glob(word) if "*" in word else [word])])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compose, "OURS", "command-line")  # the pages put their files into the project's conf/
+        import_module(module).main([path for word in arguments for path in (glob(word) if "*" in word else [word])])
 
 
 def call_small(words: Words) -> None:

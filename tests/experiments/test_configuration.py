@@ -108,7 +108,12 @@ REFUSED = {
     "seed=[0,1]": "seed=[0, 1]: must be a valid integer",
     "cluster.workers=0": "cluster.workers=0: must be greater than or equal to 1; it counts workers",
     # options of classes
-    "task.regularization=-1": "must not be negative",
+    "task.regularization=-1": "task.regularization=-1: must be greater than or equal to 0",
+    "task.batch_size=0": "task.batch_size=0: must be greater than 0",
+    "task=logreg/synthetic task.dataset.density=0": "task.dataset.density=0: must be greater than 0",
+    "task=logreg/synthetic task.dataset.features=3e9": "task.dataset.features=3000000000.0: must be",
+    "task=text/markov warmup_rounds=0 task.dataset.length=999": "length=999: must be greater than or equal to 1000",
+    "task=text/markov warmup_rounds=0 task.model.dropout=1": "task.model.dropout=1: must be less than 1",
     "task.partition=random": "task.partition=random: must be 'contiguous', 'shuffled' or 'dirichlet'",
     "update.beta1=1": "beta1=1: must lie in [0, 1)",
     # classes and paths
@@ -156,6 +161,8 @@ OF_IMAGES = {
     "task.batch_size=193": "each worker has 192 images",
     "cluster.workers=100": "cluster.workers=100: each worker has 15 images",
     "device=cuda": "device=cuda: torch sees no CUDA GPU here",
+    "task.evaluation_rows=0": "task.evaluation_rows=0: must be greater than 0",
+    "task.padding=-1": "task.padding=-1: must be greater than or equal to 0",
     "task.precision=half": "task.precision=half: must be 'float32', 'tf32'",
 }
 

@@ -30,7 +30,7 @@ BEYOND = {("figure_1_wrn16_4", "medium", "amsgrad")}
 
 def node(name: str) -> dict[str, Any]:
     """A figure's file."""
-    return resolve(compose([f"figure={name}"], "reproduce"))["figure"]
+    return resolve(compose([f"figure={name}"], "reproduction"))["figure"]
 
 
 def read(figure: object, budget: str = "auto", seeds: object = None) -> Figure:

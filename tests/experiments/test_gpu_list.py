@@ -32,7 +32,7 @@ def test_every_key_of_the_list_is_known(tmp_path: Path, rehearse: str) -> None:
     for file in (tmp_path / "items").glob("*.done"):
         command, *keys = file.read_text().split()
         if command == "experiments.reproduce":
-            config = resolve(compose(move_overrides(keys), "reproduce"))
+            config = resolve(compose(move_overrides(keys), "reproduction"))
             asked, launch = asked_of(config), launch_of(config)
             figure = read(asked, lambda candidates: candidates[0])
             assert len(runs_of(figure, asked.overrides, ())) >= 3 == launch.jobs

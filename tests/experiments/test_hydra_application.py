@@ -128,7 +128,7 @@ def flags(node: DictConfig) -> dict[object, object]:
 def test_composing_without_hydras_own_settings_is_composing() -> None:
     words = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k", "compressor.ratio=0.05", "lr=[0.1,0.3]"]
     with composing():
-        ours, theirs = compose(words), of_hydra("config", words)
+        ours, theirs = compose(words), of_hydra("run", words)
     assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)
     assert OmegaConf.is_struct(ours)
     assert flags(ours) == flags(theirs)

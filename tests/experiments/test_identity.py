@@ -189,7 +189,6 @@ def test_what_is_recorded_are_the_modules_that_were_loaded(mini: Path) -> None:
         ("method", "2 * WEIGHT", "(\n        2\n        * WEIGHT\n    )", []),
         ("method", "a comment", "another", []),
         ("method", "A docstring", "Other words", []),
-        ("method", "from .typing_only", "from mini.typing_only", []),
         ("unrelated", "1", "2", []),
     ],
 )
@@ -197,17 +196,6 @@ def test_an_edit_shows_where_it_may_change_numbers(mini: Path, file: str, old: s
     before = recorded()
     replaced(mini / f"{file}.py", old, new)
     assert changes(before) == found
-
-
-def test_a_renamed_module_has_not_changed(mini: Path) -> None:
-    before = recorded()
-    (mini / "sums.py").rename(mini / "deep" / "addition.py")
-    replaced(mini / "method.py", "mini.sums", "mini.deep.addition")
-    (mini / "deep").rename(mini / "deeper")
-    replaced(mini / "method.py", "mini.deep.", "mini.deeper.")
-    assert changes(before) == []
-    replaced(mini / "deeper" / "addition.py", "a + b", "a - b")
-    assert changes(before) == ["mini/method.py changed", "mini/sums.py is gone"]
 
 
 def called(place: Path, *words: str) -> str:
@@ -218,18 +206,12 @@ def called(place: Path, *words: str) -> str:
 
 @pytest.mark.slow
 def test_an_edit_of_a_compressor_concerns_its_users_alone(tmp_path: Path) -> None:
-    """On a copy of the project; so does a module that is renamed there concern nobody."""
+    """On a copy of the project."""
     for folder in ("algorithms", "common", "conf", "data", "experiments", "hydra_plugins", "plots"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "downloads"))
     run = ("experiments.run", *SMALL)
     called(tmp_path, *run, "algorithm=ef21", "compressor=top_k")
     called(tmp_path, *run, "algorithm=ef21", "compressor=scaled_sign")
-    assert "other code" not in called(tmp_path, "experiments.status")
-
-    core = tmp_path / "algorithms" / "core"
-    (core / "aggregation.py").rename(core / "combining.py")
-    for file in [*tmp_path.glob("algorithms/**/*.py"), *tmp_path.glob("experiments/**/*.py")]:
-        file.write_text(file.read_text().replace(".aggregation import", ".combining import"))
     assert "other code" not in called(tmp_path, "experiments.status")
 
     with (tmp_path / "algorithms/compressors/top_k.py").open("a") as file:

@@ -184,12 +184,10 @@ def test_batches_depend_on_seed_worker_and_round_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"batch_size": 0}, ValueError, "batch_size=0: a worker draws at least one"),
         ({"batch_size": 18}, ValueError, "batch_size=18: a worker has 17 rows"),
-        ({"regularization": -0.1}, ValueError, r"regularization=-0\.1: λ must not be negative"),
         ({"workers": 104}, UsageError, "cluster.workers=104: the data set has 103 rows"),
     ],
-    ids=["no batch", "large batch", "regularization", "workers"],
+    ids=["large batch", "workers"],
 )
 def test_refusals(options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

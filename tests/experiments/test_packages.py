@@ -1,5 +1,6 @@
 """Users' packages, and files that would run code: nothing is called but what is let in and of its place's kind."""
 
+import pickle
 import re
 import signal
 import sys
@@ -214,7 +215,7 @@ def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> N
     with pytest.raises(UsageError, match=said):
         read(yaml.safe_load((tmp_path / "job.yaml").read_text()), [])
     for key in ("overrides", "grid"):
-        node = resolve(compose(["figure=demo"], "reproduce"))["figure"]
+        node = resolve(compose(["figure=demo"], "reproduction"))["figure"]
         text = f"packages=[{package}]"
         node[key] = [*node[key], [text] if key == "grid" else text]
         figure = of_figure.read(Reproduction(figure=node), lambda: False)
@@ -233,26 +234,52 @@ def test_nor_does_a_figures_file(spy, tmp_path, monkeypatch, capsys):
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("spy", "figure")] == []
 
 
-HYDRAS = {
-    "callbacks: {sly: {_target_: spy.nothing}}": "hydra.callbacks",
-    "job_logging: {version: 1, handlers: {sly: {(): spy.nothing}}}": "hydra.job_logging",
-    "job: {env_set: {PYTHONPATH: elsewhere}}": "hydra.job.env_set",
+LOADS = "{_target_: joblib.load, filename: payload.pkl}"
+OF_FILES = {
+    "sweep/sly": f"# @package _global_\nhydra: {{callbacks: {{sly: {LOADS}}}}}",
+    "sweep/theirs": "# @package _global_\nhydra: {mode: MULTIRUN, sweeper: {sampler: {independent_sampler: "
+    f"{LOADS}}}}}}}\ndefaults: [override hydra/sweeper: optuna]",
+    "sweep/package": f"# @package hydra.callbacks\nsly: {LOADS}",
+    "sweep/hydra": f"# @package _name_.callbacks\nsly: {LOADS}",
+    "sweep/elsewhere": "defaults: [/extra@hydra.callbacks.sly: calls]",
+    "hydra/callbacks/sly": f"sly: {LOADS}",
 }
 
 
+class Payload:
+    """Runs when it is unpickled."""
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (Path("ran"),)
+
+
 @pytest.mark.parametrize(
-    "text", [pytest.param(text, marks=() if "callbacks" in text else pytest.mark.slow) for text in HYDRAS]
+    "name", [pytest.param(name, marks=() if name == "sweep/sly" else pytest.mark.slow) for name in OF_FILES]
 )
-def test_no_file_sets_what_hydra_calls_before_a_run(text, spy, tmp_path, monkeypatch, capsys):
-    (tmp_path / "compressor").mkdir()
-    (tmp_path / "compressor" / "sly.yaml").write_text(
-        f"# @package _global_\ncompressor: {{_target_: algorithms.compressors.ScaledSign}}\nhydra: {{{text}}}\n"
-    )
+def test_no_file_sets_anything_below_hydra(name, tmp_path, monkeypatch, capsys):
+    """What Hydra calls before a run: here a pickle that leaves a file."""
     monkeypatch.chdir(tmp_path)
-    before = sorted(tmp_path.iterdir())
-    assert stopped(["-cd", str(tmp_path), "-m", "compressor=sly,identity", "hydra/launcher=basic", *SMALL]) == 2
-    assert f"{HYDRAS[text]}: set by a file" in capsys.readouterr().err
-    assert sorted(tmp_path.iterdir()) == before
+    Path("payload.pkl").write_bytes(pickle.dumps(Payload()))
+    for file, text in {name: OF_FILES[name], "extra/calls": LOADS}.items():
+        target = tmp_path / "theirs" / f"{file}.yaml"
+        target.parent.mkdir(parents=True)
+        target.write_text(text)
+    group, _, choice = name.rpartition("/")
+    seen = sorted(tmp_path.iterdir())
+    assert stopped(["-cd", "theirs", f"{'+' * (group != 'sweep')}{group}={choice}", *SMALL]) == 2
+    assert f"theirs/{name}: a file may not set anything below hydra" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == seen
+
+
+@pytest.mark.slow
+def test_a_packages_file_sets_nothing_below_hydra_and_the_command_line_does(package, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    sly = package / "conf" / "compressor" / "sly.yaml"
+    sly.write_text("# @package _global_\ncompressor: {_target_: their_package.compressor.Mine}\nhydra: {mode: RUN}\n")
+    assert stopped(["-m", "compressor=sly,identity", "packages=[their_package]", *SMALL]) == 2
+    assert "a file may not set anything below hydra" in capsys.readouterr().err
+    assert stopped(["+hydra.callbacks.sly._target_=their_package.nowhere", *SMALL]) == 2
+    assert "their_package.nowhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("target", ["venv.create", "spy.unsaid", "spy.nothing", "experiments.run.main"])

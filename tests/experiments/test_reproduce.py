@@ -114,7 +114,7 @@ def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
     values = ["lr=[0.1,0.3]", "data_dir='a b/it\\'s'", "results_dir=${data_dir}/x", 'study="x"', "+new=1"]
     [figure, dry, moved] = reproduce.move_overrides(["figure=demo", *values, "dry_run=true"])
     assert (figure, dry) == ("figure=demo", "dry_run=true")
-    composed = compose([figure, moved], "reproduce")
+    composed = compose([figure, moved], "reproduction")
     assert list(composed.overrides) == values
 
 
@@ -212,7 +212,7 @@ def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(table: pd.DataF
 
 def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 2 methods 3 trials each on seed 9, then on 2 seeds the published and the best step size."""
-    asked = asked_of(resolve(compose(reproduce.move_overrides(STUDY), "reproduce")))
+    asked = asked_of(resolve(compose(reproduce.move_overrides(STUDY), "reproduction")))
     best = {("logreg/breast_cancer", "amsgrad"): 0.1, ("logreg/breast_cancer", "cd_adam"): 0.001}
     monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
     both, known = held_out.both_steps(read(asked, itemgetter(0)), asked.overrides, ())
