@@ -13,6 +13,7 @@ ALLOWED = {
     "hydra_plugins": {"hydra_plugins", "common", "experiments", "hydra", "omegaconf", "rich"},
     "data": {
         "data", "common", "numpy", "rich", "scipy", "sklearn", "pooch", "requests", "torch", "torchvision", "PIL",
+        "pydantic", "annotated_types",
     },
     "plots": {
         "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",
