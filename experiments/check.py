@@ -1,11 +1,12 @@
 """Whether a class or function of yours keeps what all of its kind keep here, by the project's own contract tests, or
-whether the run folders below a folder are as their runs left them, by their checksums.
+whether the run folders below a folder are as their runs left them, by their checksums, and entries of the leaderboard
+what their tracks ask for.
 
     python -m experiments.check my_package.MyCompressor                 a compressor, with its defaults
     python -m experiments.check my_package.MyCompressor block=16        with options, as a configuration sets them
     python -m experiments.check my_package.my_algorithm compressor._target_=my_package.MyCompressor
     python -m experiments.check my_package.MyTask dataset._target_=my_package.my_data
-    python -m experiments.check results/                                every run folder below it
+    python -m experiments.check results/                                every run folder and entry below it
 
 It imports the module, in the current folder or on PYTHONPATH, and shows failed checks as pytest does; damaged folders
 get a line each. The exit status is 0 where all is well, 1 where a check failed, 2 for what cannot be checked.
@@ -20,6 +21,7 @@ from omegaconf import OmegaConf
 
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from experiments.config.compose import parse
+from experiments.entries.entry import find
 from plots.runs.find import folders
 from plots.runs.read import open_run, retry
 
@@ -66,15 +68,20 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def check_folders(place: Path) -> None:
-    """Verify every run folder in and below a folder, and write a line for each that is damaged.
+    """Verify every run folder and entry in and below a folder, and write a line for each that is damaged.
 
-    Raises RunError where one is.
+    Raises RunError where one is, and DataError where data for an entry are missing.
     """
     found = {folder: _damage(folder) for folder in folders(place)}
+    if entries := find(place):
+        from experiments.entries.verify import problems  # torch
+
+        found |= {folder: "; ".join(problems(folder)) for folder in entries}
     damaged = {folder: damage for folder, damage in found.items() if damage}
     for folder, damage in damaged.items():
         print(f"damaged   {folder}: {damage}", flush=True)
-    print(f"{len(found)} run folders, {len(damaged)} damaged")
+    counted = f"{len(found) - len(entries)} run folders" + (f" and {len(entries)} entries" if entries else "")
+    print(f"{counted}, {len(damaged)} damaged")
     if damaged:
         raise RunError("delete the damaged folders to run them anew, or put back the files")
 

@@ -25,11 +25,10 @@ from common.errors import RunError, UsageError, exit_with_message
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
 from experiments.config import identity
-from experiments.config.compose import choices, compose, packages_of, parse, resolve, roots, split, value_of
-from experiments.config.messages import explain_hydra_errors
+from experiments.config.compose import choices, packages_of, roots, split, value_of
 from experiments.config.run import LAUNCH, launch_of, path_name
 from experiments.config.schema import LaunchConfig, RunConfig, about
-from experiments.entries.candidate import Attempt, Candidate, choose, rows_of
+from experiments.entries.candidate import Attempt, Candidate, choose, in_words, rows_of
 from experiments.entries.entry import Chosen, Entry, write
 from experiments.entries.track import read_track
 from experiments.orchestration import plan
@@ -40,6 +39,7 @@ from experiments.training.build import build_algorithm, check
 from plots.request import words
 from plots.runs.read import RunRecord
 
+_OWN = ("track", "algorithm", "name", "seeds", "packages")
 _METHOD = ("algorithm", "compressor", "update", "partition")
 _PLACES = tuple(one.name for one in fields(RunConfig) if about(one).affects in ("place", "look"))
 
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with exit_with_message():
         if place_of() is not None:
             raise UsageError("one process chooses what is judged; start it alone, with ranks=N for N processes a run")
-        with explain_hydra_errors(given):
-            launch = launch_of(resolve(compose(split(given, LAUNCH)[0])))
+        usual = {one.name: one.default for one in fields(LaunchConfig)}
+        launch = launch_of(usual | {key: value_of(key, given) for key in usual if value_of(key, given) is not None})
         seeds, candidates = read(given)
         candidates = planned(candidates, seeds, launch, is_strict=value_of("algorithm", given) != "all")
         if not launch.dry_run:
@@ -64,29 +64,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def read(given: Sequence[str]) -> tuple[list[int], dict[str, Candidate]]:
     """The seeds and, by the names of their entries, the candidates of a command line. Raises UsageError."""
-    packages = packages_of(given)
-    asked = {key: value_of(key, given) for key in ("track", "name", "seeds")}
-    known = choices("algorithm", roots(packages))
-    texts = [text for text in given if not parse(text).is_sweep_override()]
-    [named] = [text.partition("=")[2] for text in given if text.startswith("algorithm=")] or [""]
-    algorithms = known if named == "all" else [name for name in named.split(",") if name]
-    if not algorithms or asked["track"] is None:
+    asked = {key: text for key, _, text in (word.partition("=") for word in given)}
+    packages, algorithm = packages_of(given), asked.get("algorithm", "")
+    if not algorithm or "track" not in asked:
         raise UsageError("which method, and where? algorithm=cd_adam track=digits")
-    track = read_track(str(asked["track"]), packages)
-    seeds = list(track.seeds) if asked["seeds"] is None else asked["seeds"]
-    if not isinstance(seeds, list) or not seeds or not set(seeds) <= set(track.seeds):
-        raise UsageError(f"seeds={seeds}: must be a list of the track's {list(track.seeds)}")
-    rest = [text for text in texts if parse(text).key_or_group not in (*asked, "packages", "algorithm", *LAUNCH)]
+    track = read_track(asked["track"], packages)
+    seeds = value_of("seeds", given) or list(track.seeds)
+    if not isinstance(seeds, list) or not set(seeds) <= set(track.seeds):
+        raise UsageError(f"seeds={asked['seeds']}: must be some of the track's {list(track.seeds)}")
+    algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
+    rest = [word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)]
     places, rest = split(rest, _PLACES)
-    for text in split(rest, _METHOD)[1]:
-        raise UsageError(f"{text}: the track fixes this; keys of {', '.join(_METHOD)} and of places may be set")
-    found = {}
-    for algorithm in algorithms:
-        name = str(asked["name"] or re.sub(r"[^\w.+-]+", "-", "-".join([algorithm, *rest])).strip("-"))
-        path_name(name, "name")
-        found[name] = Candidate(track, algorithm, tuple(rest), tuple(places), tuple(packages))
-    if len(found) < len(algorithms):
+    for word in split(rest, _METHOD)[1]:
+        raise UsageError(f"{word}: the track fixes this; keys of {', '.join(_METHOD)} and of places may be set")
+    if "name" in asked and len(algorithms) > 1:
         raise UsageError(f"name={asked['name']}: names one entry; leave it out where several methods are entered")
+    found = {}
+    for one in algorithms:
+        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
+        path_name(name, "name")
+        found[name] = Candidate(track, one, tuple(rest), tuple(places), tuple(packages))
     return seeds, found
 
 
@@ -127,7 +124,9 @@ def enter(name: str, candidate: Candidate, seeds: Sequence[int], launch: LaunchC
     study = f"leaderboard/{track.name}/{name}"
 
     def bring(attempts: Sequence[Attempt]) -> None:
-        lines = [[f"task={one.run.task.name}", *one.words.split(), f"seed={one.run.seed}"] for one in attempts]
+        lines = [
+            [f"task={one.run.task.name}", *in_words(one.setting).split(), f"seed={one.run.seed}"] for one in attempts
+        ]
         run_all(cells(lines, [one.run for one in attempts], study), launch, f"{study}: {len(attempts)} runs")
 
     try:
@@ -144,7 +143,7 @@ def enter(name: str, candidate: Candidate, seeds: Sequence[int], launch: LaunchC
         say(f"{name}: {error}")
         return False
     rows, runs = rows_of([*trials, *judged])
-    method = judged[0].run.algorithm
+    method, configs = judged[0].run.algorithm, {one.run.task.name: identity.settings(one.run) for one in judged}
     entry = Entry(
         track=track.name,
         version=track.version,
@@ -158,23 +157,19 @@ def enter(name: str, candidate: Candidate, seeds: Sequence[int], launch: LaunchC
         packages=list(candidate.packages),
         seeds=list(seeds),
         tasks={
-            task: Chosen(setting=setting, tried=candidate.grids[task], inside=inside, note=note, config=config)
-            for (task, (setting, inside, note)), config in zip(found.items(), configs(judged), strict=True)
+            task: Chosen(setting=setting, tried=candidate.grids[task], inside=inside, note=note, config=configs[task])
+            for task, (setting, inside, note) in found.items()
         },
         code={module: digest for run in runs for module, digest in run.code.items()},
         machines=machines(runs),
     )
-    write(entry, rows, Path(judged[0].run.results_dir, study))
+    folder = Path(judged[0].run.results_dir, study)
+    write(entry, rows, folder)
+    chosen = "; ".join(
+        f"{task} {in_words(setting)}{' (edge)' * (not inside)}" for task, (setting, inside, _) in found.items()
+    )
+    say(f"entered: {folder}: {chosen}")
     return True
-
-
-def configs(judged: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """What the numbers of each task's runs depend on, besides what was tuned and the seed."""
-    first = {one.run.task.name: one for one in reversed(judged)}
-    return [
-        {key: value for key, value in identity.settings(one.run).items() if key not in ("lr", "seed")}
-        for one in reversed(first.values())
-    ]
 
 
 def machines(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:

@@ -28,11 +28,6 @@ class Attempt:
     setting: Mapping[str, Any]
     judged: bool
 
-    @property
-    def words(self) -> str:
-        """The setting as overrides."""
-        return in_words(self.setting)
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -114,7 +109,11 @@ def rows_of(attempts: Sequence[Attempt]) -> tuple[pd.DataFrame, list[RunRecord]]
     """Every evaluation of these runs as an entry has them, and the runs."""
     runs = [open_run(identity.folder(attempt.run)) for attempt in attempts]
     about = [
-        {"judged": attempt.judged, "setting": attempt.words, "status": "finished" if run.is_finished else "diverged"}
+        {
+            "judged": attempt.judged,
+            "setting": in_words(attempt.setting),
+            "status": "finished" if run.is_finished else "diverged",
+        }
         for attempt, run in zip(attempts, runs, strict=True)
     ]
     return pd.concat([table(runs).drop(columns=_LOOKS), beside(runs, about)], axis=1), runs

@@ -29,7 +29,7 @@ class Chosen:
         tried: the values of every key.
         inside: whether smaller and larger step sizes were tried.
         note: what speaks against the choice; empty for most.
-        config: what the numbers of the judged runs depend on besides, see `identity.settings`.
+        config: of one of the judged runs, see `identity.settings`.
     """
 
     setting: Mapping[str, Any]
@@ -101,7 +101,7 @@ def read_rows(folder: Path) -> pd.DataFrame:
     file = folder / ROWS
     if hashlib.sha256(file.read_bytes()).hexdigest() != read(folder).rows_sha256:
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another entry")
-    return pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str), float_precision="round_trip")
+    return pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str))
 
 
 def find(place: Path) -> list[Path]:

@@ -24,6 +24,7 @@ from docs_support import PAGES, ROOT, Command, blocks, commands, sessions
 from hydra.utils import get_object
 from terminal_support import printed
 
+from experiments import enter
 from experiments.config import compose
 from experiments.config.run import load_run
 from experiments.external.record import check
@@ -151,6 +152,11 @@ def execute(words: Words) -> None:
     subprocess.run(words, check=True, timeout=300)
 
 
+def enter_later(words: Words) -> None:
+    for candidate in enter.read(words[3:])[1].values():
+        candidate.trials()
+
+
 def nothing(words: Words) -> None:
     pass
 
@@ -165,6 +171,7 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"python -m experiments\.reproduce .*(jobs=|figure_3)": (configure, None),
     r"python -m experiments\.reproduce ": (configure, call_one),
     r"python -m experiments\.dashboard": (define, None),  # an account: the page is written to a file
+    r"python -m experiments\.enter ": (enter_later, None),  # tests/experiments/test_entries.py
     r"python -m experiments\.check ": (find, call),
     r"python -m (experiments\.(status|report|network_time)|plots\.plot) ": (call, None),
     r"(torchrun|srun) .*-m experiments\.run ": (configure_launched, None),

@@ -1,0 +1,101 @@
+"""A method is entered to a small track: what is tuned and judged, what is written, and what a check finds."""
+
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from experiments import check, enter
+from experiments.entries.entry import read, read_rows, write
+from experiments.entries.verify import problems
+
+TRACK = {
+    "tasks": {
+        "logreg/breast_cancer": {"metric": "grad_norm", "levels": [0.3]},
+        "logreg/digits": {"metric": "grad_norm", "levels": [0.3], "overrides": ["task.batch_size=16"]},
+    },
+    "overrides": ["rounds=8", "eval_every=2", "cluster.workers=4"],
+    "seeds": [0, 1],
+    "tuning": {"seed": 9, "share": 0.5, "trials": 3, "factors": [0.1, 1, 10]},
+}
+
+
+@pytest.fixture
+def entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Enters a method to the track, by a package that has it; returns the folder of its entry."""
+    file = tmp_path / "small_track" / "conf" / "leaderboard" / "small.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(yaml.safe_dump(TRACK))
+    (tmp_path / "small_track" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(*words: str, algorithm: str = "cd_adam", place: str = "results") -> Path:
+        fixed = ["track=small", "packages=[small_track]", f"algorithm={algorithm}", "jobs=1"]
+        enter.main([*fixed, f"results_dir={tmp_path / place}", *words])
+        return next((tmp_path / place / "leaderboard" / "small").iterdir())
+
+    return run
+
+
+def test_an_entry_has_all_trials_and_seeds_and_is_checked(
+    entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = entered()
+    rows = read_rows(folder)
+    trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
+    assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
+    assert judged.groupby("seed")["round"].max().to_dict() == {0: 8, 1: 8}
+    best = trials[trials["round"] == 4].sort_values("grad_norm").drop_duplicates("task").set_index("task")["lr"]
+    assert best.to_dict() == {task: chosen.setting["lr"] for task, chosen in read(folder).tasks.items()}
+    assert judged.groupby("task")["lr"].unique().map(list).to_dict() == {task: [lr] for task, lr in best.items()}
+    check.main([str(folder.parents[2])])
+    assert capsys.readouterr().out.endswith("10 run folders and 1 entries, 0 damaged\n")
+
+
+@pytest.mark.slow
+def test_an_entry_that_was_interrupted_is_the_same(
+    entered: Callable[..., Path], at_round: Callable[..., None]
+) -> None:
+    whole = entered(place="whole")
+    at_round(6, lambda: signal.raise_signal(signal.SIGINT))  # trials have four rounds
+    with pytest.raises(SystemExit, match="130"):
+        entered()
+    again = entered()
+    expected, found = (read_rows(folder).drop(columns="seconds") for folder in (whole, again))
+    pd.testing.assert_frame_equal(found, expected)
+    assert replace(read(again), rows_sha256="") == replace(read(whole), rows_sha256="")
+
+
+@pytest.mark.slow
+def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path]) -> None:
+    folder = entered("algorithm.entry.lr=1e307", "update.momentum=0.9", "name=wild", algorithm="sgd")
+    rows = read_rows(folder)
+    diverged = rows[(rows["task"] == "logreg/digits") & rows["judged"]]
+    assert set(diverged["status"]) == {"diverged"}
+    assert set(diverged["seed"]) == {0, 1}
+    assert not any(chosen.inside for chosen in read(folder).tasks.values())
+    assert problems(folder) == []
+
+
+@pytest.mark.slow
+def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
+    folder = entered()
+    entry, rows = read(folder), read_rows(folder)
+
+    def found(**columns: pd.Series) -> str:
+        write(entry, rows.assign(**columns), folder)
+        return "; ".join(problems(folder))
+
+    assert not found()
+    assert "bits" in found(bits_up=rows["bits_up"] - (rows["round"] == 8))
+    assert "choose" in found(grad_norm=rows["grad_norm"].where(rows["judged"], 1 / rows["grad_norm"]))
+    write(entry, rows[rows["seed"] != 1], folder)
+    assert "missing" in problems(folder)[0]
+    write(replace(entry, seeds=[0]), rows[rows["seed"] != 1], folder)
+    assert problems(folder) == ["lacks seeds 1"]
+    write(replace(entry, version="other"), rows, folder)
+    assert "version" in problems(folder)[0]
