@@ -92,7 +92,7 @@ def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports(c
     assert rows.settings == ["cluster.workers"]
     one, other = (table.groupby("run")["cluster.workers"].first() for table in (rows, made))
     assert one.equals(other)
-    chosen = {(one.algorithm, one.settings): one.lr for one in choose(chosen_runs(folder, study="mine"))}
+    chosen = {(one.algorithm, one.settings): one.lr for one in choose(chosen_runs(folder, study="mine")).itertuples()}
     found = {
         (name, f"cluster.workers={workers}"): lr
         for name, workers, lr in rows.best()[["algorithm", "cluster.workers", "lr"]].itertuples(index=False)

@@ -19,11 +19,9 @@ from experiments.config.compose import split
 from experiments.config.run import LAUNCH, plain
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
-from plots.runs.best import Choice, choose
+from plots.runs.best import choose
 from plots.runs.find import find, of_study, whole
 from plots.runs.read import open_run
-
-_COLUMNS = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +52,16 @@ class Cell:
 
     def value(self, rule: str | None) -> float:
         """What a sweeper selects it by; NaN where it is not finished or nothing can win. Raises UsageError."""
-        value = self._choice(rule).value if self.is_finished else None
-        return math.nan if value is None else value
+        return self._choice(rule)["value"] if self.is_finished else math.nan
 
     def outcome(self, rule: str | None) -> str:
         """What a finished run came to with its best step size, in words."""
-        said, chosen = self.folder.outcome(), self._choice(rule).lr
+        said, chosen = self.folder.outcome(), self._choice(rule)["lr"]
         which = self.run.lr.index(chosen) if chosen in self.run.lr else 0
         return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
 
-    def _choice(self, rule: str | None) -> Choice:
-        [choice] = choose([open_run(self.folder.path)], rule)
-        return choice
+    def _choice(self, rule: str | None) -> pd.Series:
+        return choose([open_run(self.folder.path)], rule).iloc[0]
 
 
 def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str) -> list[Cell]:
@@ -124,30 +120,23 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
     results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
     choices = choose(whole(of_study(find(results), results, study)), rule)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for words in dict.fromkeys(filter(None, map(_rule, choices))):
+    for words in filter(None, choices["rule"].unique()):
         console.print(f"best: {words}")
     columns = ["task", "algorithm", "settings", "best lr", "value", "runner-up", "note"]
     rows = [
         [choice.task, choice.algorithm, choice.settings, _number(choice.lr), _number(choice.value),
-         f"{_number(choice.second)} ({_number(choice.second_value)})" if choice.second else "–", choice.note]
-        for choice in choices
+         f"{_number(choice.second)} ({_number(choice.second_value)})" if choice.second > 0 else "–", choice.note]
+        for choice in choices.itertuples()
     ]  # fmt: skip
     tables.show(console, columns, rows)
     begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
-    for choice in choices:
+    for choice in choices.itertuples():
         if choice.run in begun:
             command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
             console.print(shlex.join(command))
-    written = [
-        {**vars(choice), "seeds": " ".join(map(str, choice.seeds)), "rule": _rule(choice)} for choice in choices
-    ]
     with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
-        pd.DataFrame(written, columns=_COLUMNS).to_csv(file, index=False)
+        choices.to_csv(file, index=False)
 
 
-def _rule(choice: Choice) -> str:
-    return choice.rule.in_words(len(choice.seeds) > 1) if choice.rule else ""
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g}"

@@ -18,6 +18,9 @@ from plots.runs.variants import Variant, distinguish, grouped, variant_rows
 SELECTABLE = ("final", "best")
 """What `select=` can ask for of a metric: final_<metric>, best_<metric>."""
 
+CHOICE = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
+"""Columns of `choose`."""
+
 Columns = pd.DataFrame | Mapping[str, np.ndarray]
 """The columns of curves by their names."""
 
@@ -151,60 +154,42 @@ def _mean(values: np.ndarray, geometric: bool) -> float:
     return float(np.exp(np.log(np.maximum(values, _TINY)).mean()) if geometric else values.mean())
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The best step size of one method on one task with the same settings; None where none can win."""
+def choose(runs: Iterable[RunRecord], rule: str | None = None) -> pd.DataFrame:
+    """A row a task, algorithm and settings of its runs: the best step size by `ranked`, with columns CHOICE.
 
-    task: str
-    algorithm: str
-    settings: str  # in which the method's runs differ
-    seeds: tuple[int, ...]
-    rule: Rule | None  # None where no run is finished
-    lr: float | None
-    value: float | None
-    second: float | None  # the runner-up, and how good it was
-    second_value: float | None
-    note: str
-    run: str | None  # the id of one that has the best step size
-
-
-def choose(runs: Iterable[RunRecord], rule: str | None = None) -> list[Choice]:
-    """The best step size by `ranked` of every task, method and settings among these runs, finished or not.
-
-    `rule` is final_<metric> or best_<metric>, and None the level of the task's own metric. A step size that did not
-    come to its end with every seed, or whose loss ends above its start, is no candidate.
+    `lr` and its `value` are missing where no step size can win. `second` is the runner-up, and `run` the id of a run
+    with the best step size. A step size that some seed did not finish is no candidate.
+    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. The column says it in words.
     Raises UsageError for a metric that no finished run has.
     """
     variants = distinguish(run for run in runs if run.config)
     curves = grouped(variants, lambda variant: (variant.run.task, variant.run.algorithm, variant.settings))
-    return [_choice(parts, rule) for parts in curves.values()]
+    return pd.DataFrame([(*curve, *_choice(parts, rule)) for curve, parts in curves.items()], columns=CHOICE)
 
 
-def _choice(parts: list[Variant], rule: str | None) -> Choice:
-    task, algorithm, settings = parts[0].run.task, parts[0].run.algorithm, parts[0].settings
-    seeds = tuple(sorted({part.run.seed for part in parts}))
+def _choice(parts: list[Variant], rule: str | None) -> tuple:
+    """The columns CHOICE of one curve, after those that name it."""
+    seeds = sorted({part.run.seed for part in parts})
     tried = sorted({lr for part in parts for lr in part.lrs})
     finished = [part for part in parts if part.run.is_finished]
     there = {(lr, part.run.seed) for part in finished for lr in part.lrs}
-    chosen, ranks = None, pd.DataFrame(columns=["value", "why_not"])
+    words, ranks = "", pd.DataFrame(columns=["value", "why_not"])
     if finished:
         frame = variant_rows(finished)
-        chosen = _rule(finished, frame, rule, f"{task} {algorithm}")
-        ranks = ranked(frame, chosen, seeds)
+        chosen = _rule(finished, frame, rule, f"{parts[0].run.task} {parts[0].run.algorithm}")
+        words, ranks = chosen.in_words(len(seeds) > 1), ranked(frame, chosen, seeds)
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]
     failed = [f"lr={lr:g} seed={seed}" for lr, seed in product(tried, seeds) if (lr, seed) not in there]
-    winners = ranks.loc[ranks["why_not"] == "", "value"]
-    (lr, second, *_), (value, second_value, *_) = ([*some, None, None] for some in (winners.index, winners))
+    first, second, *_ = [*ranks.loc[ranks["why_not"] == "", "value"].items(), *[(math.nan, math.nan)] * 2]
     edges = {tried[0]: "at the edge of the grid: try smaller", tried[-1]: "at the edge of the grid: try larger"}
-    only = "the only one tried" if len(tried) == 1 else edges.get(lr, "")
+    only = "the only one tried" if len(tried) == 1 else edges.get(first[0], "")
     notes = [
-        "no step size can win" if lr is None else only,
+        "no step size can win" if math.isnan(first[0]) else only,
         f"loss ends above its start: {', '.join(above)}" if above else "",
         f"not finished: {', '.join(failed)}" if failed else "",
     ]
-    run = next((part.run.id for part in finished if lr in part.lrs), None)
-    note = "; ".join(filter(None, notes))
-    return Choice(task, algorithm, settings, seeds, chosen, lr, value, second, second_value, note, run)
+    run = next((part.run.id for part in finished if first[0] in part.lrs), "")
+    return " ".join(map(str, seeds)), *first, *second, "; ".join(filter(None, notes)), words, run
 
 
 def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: str) -> Rule:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from plots.runs.best import Rule, mark_best, metric_of, on_edge, ranked
+from plots.runs.best import Rule, metric_of, ranked
 from plots.runs.columns import higher_is_better, sign
 from plots.runs.read import RunRecord, beside
 from plots.runs.seeds import geometric_mean
@@ -86,23 +86,24 @@ def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
     or is negative somewhere; a task that measures no metric has no value. Raises ValueError for a metric that no run
     has.
     """
-    marked = mark_best(frame, metric)
-    edge, found = on_edge(marked), []
-    for (task, algorithm), rows in marked.groupby(["task", "algorithm"], sort=False):
-        best = rows[rows["best"]]
-        own = metric or metric_of(frame[frame["task"] == task])
-        if own is None or best.empty:
+    if metric and metric not in frame:
+        raise ValueError(f"{metric}: no run has this metric")
+    found = []
+    for task, of_task in frame.groupby("task", sort=False):
+        if not (own := metric or metric_of(of_task)):
             continue
-        lr = best["lr"].iloc[0]
-        chosen = ranked(rows, Rule(own)).loc[lr]
-        ends = best[best["round"] == best["round"].max()][own].to_numpy(dtype=float)
-        geometric = not higher_is_better(own) and bool((ends > 0).all())
-        found.append({
-            "task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "seeds": rows["seed"].nunique(),
-            "lr": lr, "edge": (task, algorithm) in edge, "metric": own, "value": chosen["value"],
-            "final": float(geometric_mean(ends) if geometric else ends.mean()), "final_low": ends.min(),
-            "final_high": ends.max(), "note": chosen["why_not"],
-        })  # fmt: skip
+        for algorithm, rows in of_task.groupby("algorithm", sort=False):
+            ranks = ranked(rows, Rule(own))
+            lr, best = ranks.index[0], rows[rows["lr"] == ranks.index[0]]
+            ends = best[best["round"] == best["round"].max()][own].to_numpy(dtype=float)
+            geometric = not higher_is_better(own) and bool((ends > 0).all())
+            found.append({
+                "task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "seeds": rows["seed"].nunique(),
+                "lr": lr, "edge": len(ranks) > 1 and lr in (ranks.index.min(), ranks.index.max()), "metric": own,
+                "value": ranks["value"].iloc[0],
+                "final": float(geometric_mean(ends) if geometric else ends.mean()), "final_low": ends.min(),
+                "final_high": ends.max(), "note": ranks["why_not"].iloc[0],
+            })  # fmt: skip
     if not found:
         raise ValueError("no task measures a loss or gradient norm to select step sizes by")
     return pd.DataFrame(found)

@@ -3,13 +3,14 @@
 import math
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from folder_support import change, folder, rewrite
 from renewing import renew
 
 from common.errors import UsageError
 from plots.runs import columns
-from plots.runs.best import Choice, choose
+from plots.runs.best import choose
 from plots.runs.find import find
 
 LRS = (0.1, 0.3, 0.5)
@@ -43,20 +44,20 @@ def came_to(rule: str | None, lr: float) -> float:
 
 @pytest.mark.parametrize("rule", [None, "final_grad_norm", "best_grad_norm", "best_train_accuracy"])
 def test_the_best_by_the_rows(rule: str | None, place: Path) -> None:
-    noisy, plain = choose(find(place), rule)
+    noisy, plain = choose(find(place), rule).itertuples()
     assert (noisy.algorithm, plain.algorithm) == ("noisy", "plain")
     order = sorted(LRS, key=lambda lr: (came_to(rule, lr) * (-1 if rule == "best_train_accuracy" else 1), lr))
     for choice in (noisy, plain):
         assert (choice.lr, choice.second) == tuple(order[:2])
         assert choice.value == pytest.approx(came_to(rule, order[0]), rel=1e-12)
         assert choice.second_value == pytest.approx(came_to(rule, order[1]), rel=1e-12)
-        assert (choice.task, choice.seeds, choice.settings) == ("toy", (0, 1), "")
+        assert (choice.task, choice.seeds, choice.settings) == ("toy", "0 1", "")
         edges = {0.1: "smaller", 0.5: "larger"}
         assert (f"at the edge of the grid: try {edges.get(choice.lr)}" in choice.note) == (choice.lr in edges)
 
 
-def only(place: Path, rule: str | None = None) -> Choice:
-    [choice] = choose(find(place), rule)
+def only(place: Path, rule: str | None = None) -> pd.Series:
+    [(_, choice)] = choose(find(place), rule).iterrows()
     return choice
 
 
@@ -81,7 +82,7 @@ def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: p
     rewrite(path, lambda row: row | {"margin": 1 - row["lr"]})
     choice = only(tmp_path)
     assert (choice.lr, choice.value) == (0.1, pytest.approx(0.9))
-    assert "the highest mean of the least margin over" in choice.rule.in_words()
+    assert "the highest mean of the least margin over" in choice.rule
 
 
 def test_a_metric_that_no_run_has(place: Path) -> None:
