@@ -19,7 +19,6 @@ from plots.runs.columns import ABOUT_BITS, AXES, column, higher_is_better, in_wo
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
-from plots.runs.seeds import identical_seeds
 from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, latest, variant_rows
 
 MOST = 1000
@@ -73,12 +72,11 @@ def page_data(
     parts = dict(list(frame.groupby(["task", "algorithm", "run"])))
     metrics = {one.run.folder: [name for name in one.run.columns if column(name).is_measured] for one in shown}
     names = dict.fromkeys(name for some in metrics.values() for name in some)
-    settings, lists, every = facets([one.run for one in shown]), dict[tuple, int](), []
+    settings, lists, every = facets(one.run for one in shown), dict[tuple, int](), []
     for one in shown:
         rows, place = parts[one.run.task, one.name, one.run.id], one.run.folder
-        about = {"settings": settings[place], "href": _href(place, seen_from)}
+        about = {"settings": settings.loc[place].dropna().to_dict(), "href": _href(place, seen_from)}
         every.append(_run(one, rows, metrics[place], lists) | about)
-    pairs = [pair for some in settings.values() for pair in some.items()]
     about_axes = {**ABOUT_BITS, "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
         "notices": _notices(variants, len(runs), frame),
@@ -91,8 +89,7 @@ def page_data(
         "methods": _methods(shown),
         "curves": _curves(shown),
         "settings": [
-            {"key": key, "values": sorted({value for name, value in pairs if name == key}, key=by_value)}
-            for key in dict.fromkeys(key for key, _ in pairs)
+            {"key": key, "values": sorted(values.dropna().unique(), key=by_value)} for key, values in settings.items()
         ],
         "lists": list(lists),
         "runs": every,
@@ -140,7 +137,7 @@ def _notices(variants: Sequence[Variant], runs: int, frame: pd.DataFrame) -> lis
         said.append(f"Older runs with the settings of later ones, left out: {older}.")
     if (frame.groupby(["task", "algorithm", "run", "lr"]).size() > MOST).any():
         said.append(f"Lines are drawn through {MOST} evaluations at most. The table of bits counts all.")
-    return [*said, " ".join(same)] if (same := identical_seeds(frame)) else said
+    return said
 
 
 def _tasks(frame: pd.DataFrame, metrics: Iterable[str]) -> list[dict]:

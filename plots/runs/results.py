@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -11,7 +13,7 @@ from plots.runs.best import Rule, metric_of, ranked
 from plots.runs.columns import higher_is_better, sign
 from plots.runs.read import RunRecord, beside
 from plots.runs.seeds import geometric_mean
-from plots.runs.variants import columns, distinguish, variant_rows
+from plots.runs.variants import distinguish, facets, variant_rows
 
 
 class Results(pd.DataFrame):
@@ -69,7 +71,12 @@ def results(runs: Sequence[RunRecord]) -> Results:
     variants = distinguish(runs)
     kept = [variant.run for variant in variants]
     frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
-    settings = {name: values for name, values in columns(kept).items() if name not in frame and name != "algorithm"}
+    settings = (
+        facets(kept)
+        .map(_value, na_action="ignore")
+        .drop(columns=[*frame, "algorithm"], errors="ignore")
+        .to_dict("list")
+    )
     about = beside(kept, {"algorithm": [run.algorithm for run in kept], **settings}).loc[frame.index]
     first = ["task", "algorithm", "compressor", "seed"]
     rest = [name for name in frame if name not in (*first, "method")]
@@ -77,6 +84,15 @@ def results(runs: Sequence[RunRecord]) -> Results:
     found = Results(whole.reset_index(drop=True))
     found.settings = list(settings)
     return found
+
+
+def _value(text: str) -> Any:
+    """What a command line means by a word."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, list) else value
 
 
 def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:

@@ -21,17 +21,6 @@ def about_runs(frame: pd.DataFrame) -> str:
     return f"{rounds} rounds; one seed{f' ({seeds})' if frame['seed'].nunique() == 1 else ' a curve'}."
 
 
-def identical_seeds(frame: pd.DataFrame) -> list[str]:
-    """A sentence for each method and task with seeds that all gave the same numbers: such a run draws nothing."""
-    numbers = [name for name in frame.select_dtypes("number") if name not in ("seed", "seconds", "modelled_seconds")]
-    said = []
-    for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
-        seeds = rows["seed"].nunique()
-        if seeds > 1 and (rows.drop_duplicates(numbers).shape[0] * seeds == rows.shape[0]):
-            said.append(f"{rows['label'].iloc[0]} on {task}: seeds {in_order(rows['seed'])} gave the same numbers.")
-    return said
-
-
 def in_order(values: pd.Series) -> str:
     """The different numbers of a column in words."""
     return ", ".join(f"{value:.12g}" for value in sorted(values.unique()))

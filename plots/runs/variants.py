@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from plots.runs import read
 from plots.runs.read import RunRecord, beside
@@ -127,49 +127,19 @@ def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     algorithm, and, except for those of methods, from all others of the task."""
     texts = _texts(runs)
     return {
-        folder: ", ".join(f"{key}={text}" for key, text in mine.items())
+        folder: ", ".join(f"{key.removesuffix('._target_')}={text}" for key, text in mine.dropna().items())
         for group, keys in _distinguishing(texts)
-        for folder, mine in _as_dicts(group[keys]).items()
+        for folder, mine in group[keys].iterrows()
     }
 
 
-def facets(runs: Iterable[RunRecord]) -> dict[Path, dict[str, str]]:
-    """By folder every setting in which runs of any task differ, with its value as on a command line; also those in
-    which the runs of its own task are all alike."""
-    texts = _texts(runs)
-    return _as_dicts(texts[[*dict.fromkeys(key for _, keys in _distinguishing(texts) for key in keys)]])
-
-
-def columns(runs: Sequence[RunRecord]) -> dict[str, list]:
-    """By key the values, one a run, of every setting in which runs differ, beside task, algorithm and seed.
-
-    These are the settings of `facets`, and those that runs of different tasks do not share. Of classes it is the last
-    name; None where a run has no such setting.
-    """
+def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
+    """A row a run, by its folder, and a column a setting in which runs of any task differ, as on a command line; NaN
+    where a run has no such setting."""
     texts = _texts(runs)
     keys = [key for key in _differing(texts) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
     keys += [key for _, some in _distinguishing(texts) for key in some]
-    return {
-        key.removesuffix("._target_"): [
-            *(texts[key].where(texts[key].notna(), None) if _is_long(key) else (_at(run.config, key) for run in runs))
-        ]
-        for key in dict.fromkeys(keys)
-    }
-
-
-def _as_dicts(texts: pd.DataFrame) -> dict[Path, dict[str, str]]:
-    return {
-        folder: {str(key).removesuffix("._target_"): text for key, text in mine.items() if text == text}  # not NaN
-        for folder, mine in zip(texts.index, texts.to_dict("index").values(), strict=True)
-    }
-
-
-def _at(config: dict, key: str) -> Any:
-    """What a configuration has at a dotted key, lists as on a command line; None where there is nothing."""
-    node: Any = config
-    for name in key.split("."):
-        node = node.get(name) if isinstance(node, dict) else None
-    return _text(node) if isinstance(node, list) else node
+    return texts[[*dict.fromkeys(keys)]].rename(columns=lambda key: key.removesuffix("._target_"))
 
 
 def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:

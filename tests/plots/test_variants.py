@@ -3,7 +3,6 @@
 import colorsys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from folder_support import folder, rewrite
 from matplotlib.colors import to_rgb
@@ -75,18 +74,6 @@ def test_names_say_what_differs(tmp_path, runs, names):
     for letter, settings in zip("abc", runs, strict=False):
         folder(tmp_path, letter, **settings)
     assert [name for _, name in sorted(labels(tmp_path).items())] == names
-
-
-def test_a_run_without_its_own_settings_under_older_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 3.1 pandas has no records of a table without columns."""
-    newer = pd.DataFrame.to_dict
-
-    def older(frame: pd.DataFrame, orient: str = "dict", **options: object) -> object:
-        return [] if orient == "records" and frame.columns.empty else newer(frame, orient, **options)
-
-    monkeypatch.setattr(pd.DataFrame, "to_dict", older)
-    folder(tmp_path, "a")
-    assert labels(tmp_path) == {"a": "Plain"}
 
 
 @pytest.mark.parametrize(
