@@ -132,7 +132,7 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     return pd.concat([about[first], rows, about.drop(columns=first)], axis=1)
 
 
-def beside(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | Mapping[str, Sequence]) -> pd.DataFrame:
+def beside(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
     """What holds for a whole run in a table's columns, each value repeated for every row of its run."""
     import pandas as pd
 

@@ -71,13 +71,8 @@ def results(runs: Sequence[RunRecord]) -> Results:
     variants = distinguish(runs)
     kept = [variant.run for variant in variants]
     frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
-    settings = (
-        facets(kept)
-        .map(_value, na_action="ignore")
-        .drop(columns=[*frame, "algorithm"], errors="ignore")
-        .to_dict("list")
-    )
-    about = beside(kept, {"algorithm": [run.algorithm for run in kept], **settings}).loc[frame.index]
+    settings = facets(kept).map(_value, na_action="ignore").drop(columns=[*frame, "algorithm"], errors="ignore")
+    about = beside(kept, settings.assign(algorithm=[run.algorithm for run in kept])).loc[frame.index]
     first = ["task", "algorithm", "compressor", "seed"]
     rest = [name for name in frame if name not in (*first, "method")]
     whole = pd.concat([frame, about], axis=1)[[*first, *settings, *rest, "method"]]
