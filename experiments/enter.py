@@ -15,29 +15,25 @@ Every entry is a folder <results_dir>/leaderboard/<track>/<name>/. python -m exp
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from common.errors import RunError, UsageError, exit_with_message
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
-from experiments.config import identity
 from experiments.config.compose import choices, packages_of, roots, split, value_of
 from experiments.config.run import LAUNCH, launch_of, path_name
 from experiments.config.schema import LaunchConfig, RunConfig, about
-from experiments.entries.candidate import Attempt, Candidate, choose, in_words, rows_of
-from experiments.entries.entry import Chosen, Entry, write
+from experiments.entries.candidate import Candidate
+from experiments.entries.entry import Entry, write
 from experiments.entries.track import read_track
 from experiments.orchestration import plan
-from experiments.orchestration.study import cells
 from experiments.orchestration.sweep import run_all
 from experiments.run_store.environment import environment
 from experiments.training.build import build_algorithm, check
 from plots.request import words
-from plots.runs.read import RunRecord
 
 _OWN = ("track", "algorithm", "name", "seeds", "packages")
 _METHOD = ("algorithm", "compressor", "update", "partition")
@@ -54,16 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise UsageError("one process chooses what is judged; start it alone, with ranks=N for N processes a run")
         usual = {one.name: one.default for one in fields(LaunchConfig)}
         launch = launch_of(usual | {key: value_of(key, given) for key in usual if value_of(key, given) is not None})
-        seeds, candidates = read(given)
-        candidates = planned(candidates, seeds, launch, is_strict=value_of("algorithm", given) != "all")
+        candidates, seeds = read(given)
+        fitting = planned(candidates, seeds, launch, is_strict=value_of("algorithm", given) != "all")
         if not launch.dry_run:
-            failed = [name for name, candidate in candidates.items() if not enter(name, candidate, seeds, launch)]
+            failed = [candidate.name for candidate in fitting if not enter(candidate, seeds, launch)]
             if failed:
                 raise RunError(f"not entered: {', '.join(failed)}, see above; the same command goes on")
 
 
-def read(given: Sequence[str]) -> tuple[list[int], dict[str, Candidate]]:
-    """The seeds and, by the names of their entries, the candidates of a command line. Raises UsageError."""
+def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
+    """The candidates and seeds of a command line. Raises UsageError."""
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
     if not algorithm or "track" not in asked:
@@ -73,81 +69,68 @@ def read(given: Sequence[str]) -> tuple[list[int], dict[str, Candidate]]:
     if not isinstance(seeds, list) or not set(seeds) <= set(track.seeds):
         raise UsageError(f"seeds={asked['seeds']}: must be some of the track's {list(track.seeds)}")
     algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
-    rest = [word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)]
-    places, rest = split(rest, _PLACES)
+    places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], _PLACES)
     for word in split(rest, _METHOD)[1]:
         raise UsageError(f"{word}: the track fixes this; keys of {', '.join(_METHOD)} and of places may be set")
     if "name" in asked and len(algorithms) > 1:
         raise UsageError(f"name={asked['name']}: names one entry; leave it out where several methods are entered")
-    found = {}
+    found = []
     for one in algorithms:
         name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
         path_name(name, "name")
-        found[name] = Candidate(track, one, tuple(rest), tuple(places), tuple(packages))
-    return seeds, found
+        found.append(Candidate(track, name, one, rest, places, packages))
+    return found, seeds
 
 
 def planned(
-    candidates: Mapping[str, Candidate], seeds: Sequence[int], launch: LaunchConfig, is_strict: bool
-) -> dict[str, Candidate]:
-    """The candidates whose runs fit their tasks, after saying how many runs these are, and how long they take.
+    candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig, is_strict: bool
+) -> list[Candidate]:
+    """Those that fit their tasks, after saying how many runs these are and how long they take.
 
     Raises UsageError for the others where `is_strict`; else says why they are left out.
     """
     timed: dict[str, plan.Trial] = {}
-    fitting, seconds, number = {}, 0.0, 0
-    for name, candidate in candidates.items():
+    fitting, seconds, number = [], 0.0, 0
+    for candidate in candidates:
         try:
-            attempts = candidate.trials()
-            first = {attempt.run.task.name: attempt.setting for attempt in reversed(attempts)}
-            attempts += candidate.judged(first, seeds)  # as long as those with the settings that will be chosen
-            for attempt in attempts:
-                check(attempt.run)
-                kind = plan.kind(attempt.run)
+            first = {task: {key: some[0] for key, some in grid.items()} for task, grid in candidate.grids.items()}
+            cells = [*candidate.trials(), *candidate.judged(first, seeds)]  # any setting takes as long
+            for run in (cell.run for cell in cells):
+                check(run)
+                kind = plan.kind(run)
                 if kind not in timed:
-                    timed[kind] = plan.trial(attempt.run, plan.Share(launch.ranks), launch.jobs or 1, say)
-                build_algorithm(attempt.run, timed[kind].layout).check(timed[kind].d)
-                seconds += timed[kind].seconds(attempt.run)
+                    timed[kind] = plan.trial(run, plan.Share(launch.ranks), launch.jobs or 1, say)
+                build_algorithm(run, timed[kind].layout).check(timed[kind].d)
+                seconds += timed[kind].seconds(run)
         except (UsageError, ValueError) as error:
             if is_strict:
-                raise UsageError(f"{name}: {error}") from error
-            say(f"not entered: {name}: {error}")
+                raise UsageError(f"{candidate.name}: {error}") from error
+            say(f"not entered: {candidate.name}: {error}")
             continue
-        fitting[name], number = candidate, number + len(attempts)
+        fitting.append(candidate)
+        number += len(cells)
     say(f"{len(fitting)} entries, {number} runs, about {duration(seconds)} one after the other")
     return fitting
 
 
-def enter(name: str, candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> bool:
+def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> bool:
     """Bring the runs of an entry to their ends, and write it. Returns False, and says why, where one fails."""
-    track = candidate.track
-    study = f"leaderboard/{track.name}/{name}"
-
-    def bring(attempts: Sequence[Attempt]) -> None:
-        lines = [
-            [f"task={one.run.task.name}", *in_words(one.setting).split(), f"seed={one.run.seed}"] for one in attempts
-        ]
-        run_all(cells(lines, [one.run for one in attempts], study), launch, f"{study}: {len(attempts)} runs")
-
+    trials, track = candidate.trials(), candidate.track
     try:
-        trials = candidate.trials()
-        bring(trials)
-        rows = rows_of(trials)[0]
-        found = {
-            task: choose(rows[rows["task"] == task], goal.metric, candidate.grids[task])
-            for task, goal in track.tasks.items()
-        }
-        judged = candidate.judged({task: setting for task, (setting, *_) in found.items()}, seeds)
-        bring(judged)
+        run_all(trials, launch, f"{candidate.name}: {len(trials)} trials")
+        tasks = candidate.choose(candidate.rows(trials)[0])
+        judged = candidate.judged({task: chosen.setting for task, chosen in tasks.items()}, seeds)
+        run_all(judged, launch, f"{candidate.name}: {len(judged)} judged runs")
     except RunError as error:
-        say(f"{name}: {error}")
+        say(f"{candidate.name}: {error}")
         return False
-    rows, runs = rows_of([*trials, *judged])
-    method, configs = judged[0].run.algorithm, {one.run.task.name: identity.settings(one.run) for one in judged}
+    rows, runs = candidate.rows([*trials, *judged])
+    machines = [{key: run.environment[key] for key in (*environment(), "ranks", "device")} for run in runs]
+    method = judged[0].run.algorithm
     entry = Entry(
         track=track.name,
         version=track.version,
-        name=name,
+        name=candidate.name,
         algorithm=candidate.algorithm,
         label=", ".join([method.display["label"], *candidate.overrides]),
         color=method.display["color"],
@@ -156,29 +139,17 @@ def enter(name: str, candidate: Candidate, seeds: Sequence[int], launch: LaunchC
         overrides=list(candidate.overrides),
         packages=list(candidate.packages),
         seeds=list(seeds),
-        tasks={
-            task: Chosen(setting=setting, tried=candidate.grids[task], inside=inside, note=note, config=configs[task])
-            for task, (setting, inside, note) in found.items()
-        },
+        tasks=tasks,
         code={module: digest for run in runs for module, digest in run.code.items()},
-        machines=machines(runs),
+        machines=[one for number, one in enumerate(machines) if one not in machines[:number]],
     )
-    folder = Path(judged[0].run.results_dir, study)
+    folder = Path(judged[0].run.results_dir, str(judged[0].run.study))
     write(entry, rows, folder)
-    chosen = "; ".join(
-        f"{task} {in_words(setting)}{' (edge)' * (not inside)}" for task, (setting, inside, _) in found.items()
-    )
-    say(f"entered: {folder}: {chosen}")
+    for task, chosen in tasks.items():
+        marks = ["at the edge of the grid" * (not chosen.inside), chosen.note]
+        say(", ".join(filter(None, [f"{task}: {dict(chosen.setting)}", *marks])))
+    say(f"entered: {folder}")
     return True
-
-
-def machines(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    """The distinct environments of runs."""
-    found: list[dict[str, Any]] = []
-    for run in runs:
-        one = {key: run.environment[key] for key in (*environment(), "ranks", "device")}
-        found += [one] * (one not in found)
-    return found
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A method on a track: its trials, what they come to, and the runs that are judged."""
+"""A method on a track: its trials, what they choose, and the runs that are judged."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -13,119 +13,108 @@ from common.errors import UsageError
 from experiments.config import identity
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
-from experiments.entries.track import Track, Tuning
+from experiments.entries.entry import Chosen
+from experiments.entries.track import Track
+from experiments.orchestration.study import Cell
 from plots.runs.best import Rule, ranked
 from plots.runs.read import RunRecord, beside, open_run, table
 
 _LOOKS = ["trial", "task_label", "label", "color", "marker", "selected_by"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
-    """One run of a candidate, a trial or one that is judged, with the values that are tried or were chosen."""
-
-    run: RunConfig
-    setting: Mapping[str, Any]
-    judged: bool
-
-
 @dataclass(frozen=True)
 class Candidate:
-    """A method with overrides of its own on a track; `places` are overrides that change no number."""
+    """A method with overrides of its own; `places` are overrides that change no number."""
 
     track: Track
+    name: str  # of the entry
     algorithm: str
-    overrides: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
+    overrides: Sequence[str] = ()
+    places: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    _bases: dict[tuple[str, ...], RunConfig] = field(default_factory=dict, compare=False)
 
     @cached_property
-    def grids(self) -> dict[str, dict[str, list]]:
-        """By task the values that are tried of every key. Raises UsageError, see `grid`."""
-        return {task: grid(self._composed(task, {}), self.track.tuning) for task in self.track.tasks}
+    def grids(self) -> dict[str, dict[str, Sequence[Any]]]:
+        """By task the values that are tried of every key: the method's own values and, for the trials that these
+        leave, the step sizes nearest its usual one. Raises UsageError where it declares none."""
+        return {task: self._grid(self._composed(task, {})) for task in self.track.tasks}
 
-    def trials(self) -> list[Attempt]:
+    def trials(self) -> list[Cell]:
         """Every setting of every task, on the seed that is judged nowhere. Raises UsageError."""
-        tuning, found = self.track.tuning, []
-        for task, tried in self.grids.items():
-            for setting in settings(tried):
+        tuning, cells = self.track.tuning, []
+        for task, grid in self.grids.items():
+            for setting in _settings(grid):
                 run = self._composed(task, setting)
                 share = {name: round(tuning.share * getattr(run, name)) for name in ("rounds", "warmup_rounds")}
-                run = replace(run, epochs=None, seed=tuning.seed, **share)
-                found.append(Attempt(run=run, setting=setting, judged=False))
+                cells.append(self._cell(replace(run, epochs=None, seed=tuning.seed, **share), setting))
+        return cells
+
+    def judged(self, settings: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]) -> list[Cell]:
+        """A setting for each task, with every seed. Raises UsageError."""
+        runs = [(self._composed(task, setting), setting) for task, setting in settings.items()]
+        return [self._cell(replace(run, seed=seed), setting) for run, setting in runs for seed in seeds]
+
+    def choose(self, rows: pd.DataFrame) -> dict[str, Chosen]:
+        """By task the setting that the trials among these rows choose, by the rule of `plots.runs.best.ranked`."""
+        found = {}
+        for task, grid in self.grids.items():
+            known = {_words(setting): setting for setting in _settings(grid)}
+            trials = rows[(rows["task"] == task) & ~rows["judged"]]
+            ranks = ranked(
+                trials.assign(lr=trials["setting"].map(list(known).index)), Rule(self.track.tasks[task].metric)
+            )
+            best = list(known.values())[int(ranks.index[0])]
+            found[task] = Chosen(
+                setting=best,
+                tried=grid,
+                inside=min(grid["lr"]) < best["lr"] < max(grid["lr"]),
+                note=str(ranks["why_not"].iloc[0]),
+                config=identity.settings(self._composed(task, best)),
+            )
         return found
 
-    def judged(self, chosen: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]) -> list[Attempt]:
-        """The chosen setting of every task with every seed. Raises UsageError."""
-        runs = [(self._composed(task, setting), setting) for task, setting in chosen.items()]
-        return [
-            Attempt(run=replace(run, seed=seed), setting=setting, judged=True)
-            for run, setting in runs
-            for seed in seeds
-        ]
+    def rows(self, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[RunRecord]]:
+        """Every evaluation of runs that are over, as `experiments.entries.entry.write` has them, and the runs."""
+        runs = [open_run(cell.folder.path) for cell in cells]
+        about = {
+            "judged": [run.seed != self.track.tuning.seed for run in runs],
+            "setting": [" ".join(cell.overrides) for cell in cells],
+            "status": ["finished" if run.is_finished else "diverged" for run in runs],
+        }
+        return pd.concat([table(runs).drop(columns=_LOOKS), beside(runs, about)], axis=1), runs
 
     def _composed(self, task: str, setting: Mapping[str, Any]) -> RunConfig:
-        """A run of a task. Only its other keys are composed anew for a step size."""
+        """A run of a task, composed once for all step sizes."""
         others = tuple(f"{key}={value}" for key, value in setting.items() if key != "lr")
-        run = self._bases.get((task, others))
-        if run is None:
+        if (task, *others) not in self._bases:
             let_in = [f"packages=[{','.join(self.packages)}]"] if self.packages else []
             fixed = [f"task={task}", *self.track.overrides, *self.track.tasks[task].overrides]
-            run = load_run([*let_in, *fixed, f"algorithm={self.algorithm}", *self.overrides, *self.places, *others])
-            self._bases[task, others] = run
+            own = [f"algorithm={self.algorithm}", *self.overrides, *self.places]
+            self._bases[task, *others] = load_run([*let_in, *fixed, *own, *others])
+        run = self._bases[task, *others]
         return replace(run, lr=(setting["lr"],)) if setting else run
 
-    @cached_property
-    def _bases(self) -> dict[tuple[str, tuple[str, ...]], RunConfig]:
-        return {}
+    def _grid(self, run: RunConfig) -> dict[str, Sequence[Any]]:
+        tuning, own = self.track.tuning, {key: value for key, value in run.algorithm.entry.items() if key != "family"}
+        lr = own.pop("lr", None)
+        count = tuning.trials // math.prod(map(len, own.values()))
+        if not isinstance(lr, int | float) or not count:
+            raise UsageError(
+                f"algorithm.entry={dict(run.algorithm.entry)}: must have a step size lr, and may have lists of other "
+                f"keys' values, at most {tuning.trials} combinations"
+            )
+        nearest = sorted(tuning.factors, key=lambda factor: abs(math.log(factor)))[:count]
+        return {"lr": [float(f"{lr * factor:.3g}") for factor in sorted(nearest)], **own}
+
+    def _cell(self, run: RunConfig, setting: Mapping[str, Any]) -> Cell:
+        words, study = _words(setting), f"leaderboard/{self.track.name}/{self.name}"
+        return Cell(f"{run.task.name} {words} seed={run.seed}", tuple(words.split()), replace(run, study=study))
 
 
-def grid(run: RunConfig, tuning: Tuning) -> dict[str, list]:
-    """What is tried of a method: its own values of other keys and, for the trials that these leave, the step sizes
-    nearest the one that it declares. Raises UsageError where it declares none."""
-    own = {key: value for key, value in run.algorithm.entry.items() if key != "family"}
-    lr = own.pop("lr", None)
-    count = tuning.trials // math.prod(map(len, own.values()))
-    if not isinstance(lr, int | float) or not count:
-        raise UsageError(
-            f"algorithm.entry={dict(run.algorithm.entry)}: must have a step size lr, and may have lists for other "
-            f"keys, with at most {tuning.trials} combinations"
-        )
-    nearest = sorted(tuning.factors, key=lambda factor: abs(math.log(factor)))[:count]
-    return {"lr": [float(f"{lr * factor:.3g}") for factor in sorted(nearest)], **own}
+def _settings(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def settings(tried: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination of the values of several keys."""
-    return [dict(zip(tried, values, strict=True)) for values in product(*tried.values())]
-
-
-def in_words(setting: Mapping[str, Any]) -> str:
-    """A setting as overrides."""
+def _words(setting: Mapping[str, Any]) -> str:
     return " ".join(f"{key}={value}" for key, value in setting.items())
-
-
-def rows_of(attempts: Sequence[Attempt]) -> tuple[pd.DataFrame, list[RunRecord]]:
-    """Every evaluation of these runs as an entry has them, and the runs."""
-    runs = [open_run(identity.folder(attempt.run)) for attempt in attempts]
-    about = [
-        {
-            "judged": attempt.judged,
-            "setting": in_words(attempt.setting),
-            "status": "finished" if run.is_finished else "diverged",
-        }
-        for attempt, run in zip(attempts, runs, strict=True)
-    ]
-    return pd.concat([table(runs).drop(columns=_LOOKS), beside(runs, about)], axis=1), runs
-
-
-def choose(rows: pd.DataFrame, metric: str, tried: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], bool, str]:
-    """The best setting by the trials of one task, whether it lies inside the grid, and what speaks against it.
-
-    The rule is that of reports, see `plots.runs.best.ranked`.
-    """
-    known = {in_words(setting): setting for setting in settings(tried)}
-    numbered = rows.assign(lr=rows["setting"].map(list(known).index))
-    ranks = ranked(numbered, Rule(metric))
-    best = list(known.values())[int(ranks.index[0])]
-    return best, min(tried["lr"]) < best["lr"] < max(tried["lr"]), str(ranks["why_not"].iloc[0])

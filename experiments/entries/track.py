@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
 from annotated_types import Gt, Le, MinLen
@@ -75,18 +75,14 @@ _TRACK = TypeAdapter(Track)
 def read_track(name: str, packages: Sequence[str] = ()) -> Track:
     """The track of this name in conf/leaderboard, of this project or of a package. Raises UsageError."""
     places = roots(packages)
-    known = choices("leaderboard", places)
-    if name not in known:
-        raise UsageError(unknown(f"track={name}: no such track", name, known))
-    [*_, file] = (place / "leaderboard" / f"{name}.yaml" for place in places if _is_there(place, name))
-    content: dict[str, Any] = yaml.safe_load(file.read_text())
+    files = [place / "leaderboard" / f"{name}.yaml" for place in places]
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        raise UsageError(unknown(f"track={name}: no such track", name, choices("leaderboard", places)))
+    content = yaml.safe_load(file.read_text())
     version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     try:
         return _TRACK.validate_python({**content, "name": name, "version": version})
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
-
-
-def _is_there(place: Path, name: str) -> bool:
-    return (place / "leaderboard" / f"{name}.yaml").is_file()

@@ -7,9 +7,8 @@ import pandas as pd
 
 from algorithms.core.bit_counter import BitCounter
 from common.errors import UsageError
-from experiments.config import identity
 from experiments.config.schema import RunConfig
-from experiments.entries.candidate import Candidate, choose, in_words
+from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, read, read_rows
 from experiments.entries.track import Track, read_track
 from experiments.tasks.task import Task, layout_of
@@ -17,7 +16,7 @@ from experiments.training.build import build_algorithm, build_task
 
 
 def problems(folder: Path) -> list[str]:
-    """What is wrong with an entry, one sentence each. The data of its tasks are read for the sizes of messages.
+    """What is wrong with an entry, one sentence each. The data of its tasks tell the sizes of messages.
 
     Raises DataError where they are missing.
     """
@@ -25,7 +24,7 @@ def problems(folder: Path) -> list[str]:
         entry, rows = read(folder), read_rows(folder)
         track = read_track(entry.track, entry.packages)
         if entry.version != track.version:
-            return [f"of version {entry.version} of the track {track.name}, which is {track.version} now"]
+            return [f"of version {entry.version} of track {track.name}, which is {track.version} now"]
         return list(_problems(entry, rows, track))
     except (OSError, ValueError, UsageError) as error:
         return [str(error)]
@@ -34,24 +33,21 @@ def problems(folder: Path) -> list[str]:
 def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
     if missing := sorted(set(track.seeds) - set(entry.seeds)):
         yield f"lacks seeds {', '.join(map(str, missing))}"
-    candidate = Candidate(track, entry.algorithm, tuple(entry.overrides), (), tuple(entry.packages))
-    trials = candidate.trials()
-    judged = candidate.judged({task: chosen.setting for task, chosen in entry.tasks.items()}, entry.seeds)
-    runs = {identity.of(one.run): one for one in [*trials, *judged]}
-    if wrong := runs.keys() ^ set(rows["run"]):
+    candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
+    settings = {task: chosen.setting for task, chosen in entry.tasks.items()}
+    cells = {cell.id: cell for cell in [*candidate.trials(), *candidate.judged(settings, entry.seeds)]}
+    if wrong := cells.keys() ^ set(rows["run"]):
         yield f"{len(wrong)} runs are missing or of another configuration: {', '.join(sorted(wrong)[:3])}"
         return
-    for task, chosen in entry.tasks.items():
-        mine = rows[(rows["task"] == task) & ~rows["judged"]]
-        found = choose(mine, track.tasks[task].metric, candidate.grids[task])
-        if found != (chosen.setting, chosen.inside, chosen.note):
-            yield f"{task}: its trials choose {found}, not {chosen.setting}"
-    tasks = {one.run.task.name: one.run for one in judged}
-    tasks = {name: build_task(run) for name, run in tasks.items()}
+    if (chosen := candidate.choose(rows)) != entry.tasks:
+        yield f"its trials choose {', '.join(str(one.setting) for one in chosen.values())}"
+    tasks: dict[str, Task] = {}
     for id, some in rows.groupby("run", sort=False):
-        one = runs[str(id)]
-        if wrong := _wrong(one.run, some, tasks[one.run.task.name]):
-            yield f"{one.run.task.name}, {in_words(one.setting)}, seed {one.run.seed}: {wrong}"
+        run = cells[str(id)].run
+        if run.task.name not in tasks:
+            tasks[run.task.name] = build_task(run)
+        if wrong := _wrong(run, some, tasks[run.task.name]):
+            yield f"{cells[str(id)].name}: {wrong}"
 
 
 def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
@@ -60,10 +56,9 @@ def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
     there = rows["round"].tolist()
     if there != due[: len(there)] or (len(there) < len(due)) != (rows["status"] == "diverged").all():
         return "evaluations are missing"
-    algorithm, meter, counted = build_algorithm(run, layout_of(task)), BitCounter(), [(0, 0)]
+    algorithm, meter, counted = build_algorithm(run, layout_of(task)), BitCounter(), {0: (0, 0)}
     for t in range(1, there[-1] + 1):
         meter.count(algorithm, task.d, t, task.dtype)
-        counted += [(meter.bits_up, meter.bits_down)] * (t in there)
-    return (
-        "" if counted == list(zip(rows["bits_up"], rows["bits_down"], strict=True)) else "bits are not the method's"
-    )
+        counted[t] = (meter.bits_up, meter.bits_down)
+    said = list(zip(rows["bits_up"], rows["bits_down"], strict=True))
+    return "" if said == [counted[t] for t in there] else "its bits are not those of its messages"

@@ -153,7 +153,7 @@ def execute(words: Words) -> None:
 
 
 def enter_later(words: Words) -> None:
-    for candidate in enter.read(words[3:])[1].values():
+    for candidate in enter.read(words[3:])[0]:
         candidate.trials()
 
 
