@@ -21,7 +21,7 @@ from cluster_support import (
     variant,
 )
 from renewing import renew
-from run_support import go, status, timeless
+from run_support import go, status
 
 from common.errors import RunError
 from experiments.config.identity import folder
@@ -117,13 +117,6 @@ def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Ru
     with pytest.raises(RunError, match=f"{folder(other)}.*damaged: the checksum does not match"):
         go(*LOGREG, "seed=1", f"results_dir={run.results_dir}")
     assert (folder(other) / "metrics.jsonl").read_bytes() == before
-
-
-def test_a_checkpoint_left_incomplete_is_overwritten(uninterrupted: dict, run: RunConfig) -> None:
-    (folder(run) / "checkpoint" / "4").mkdir(parents=True)
-    (folder(run) / "checkpoint" / "4" / "worker-0.pt").write_bytes(b"half")
-    go(*LOGREG, f"results_dir={run.results_dir}")
-    assert timeless(folder(run)) == timeless(uninterrupted["logreg"])
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Atomic files, locks, and the cache of arrays."""
 
-import errno
-import fcntl
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -116,15 +114,3 @@ def test_lock_where_none_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert same(cache.cached(tmp_path / "file" / "x", Builder()))
     assert (tmp_path / "file").read_text() == ""
-
-
-def test_locks_that_do_not_work_are_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    monkeypatch.setattr(cache, "PATIENCE", 0.1)
-    build = Builder()
-    with pytest.raises(DataError, match=r"x.lock: cannot be locked \(ENOLCK: .* put data_dir on"):
-        cache.cached(tmp_path / "x", build)
-    assert not build.calls

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,33 +62,6 @@ def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.Captur
     assert status(path)["status"] == "finished"
 
 
-def test_a_damaged_checkpoint_is_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
-    folder = interrupted / "checkpoint" / "12"
-    checkpoint = folder / "shared.pt"
-    whole = checkpoint.read_bytes()
-    checkpoint.write_bytes(whole[: len(whole) // 2])
-    before = (interrupted / "metrics.jsonl").read_bytes()
-    capsys.readouterr()
-    assert halted([*SMALL, results]) == 1
-    said = capsys.readouterr().err
-    assert f"error: {folder.parent}: cannot be resumed ({folder}: shared.pt: damaged: the checksum does not" in said
-    assert f"delete {interrupted} to begin anew" in said
-    assert (interrupted / "metrics.jsonl").read_bytes() == before
-    checkpoint.write_bytes(whole)
-    assert go(*SMALL, results) == interrupted
-
-
-def test_metrics_that_lost_rows_are_noticed(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
-    metrics = interrupted / "metrics.jsonl"
-    metrics.write_text(metrics.read_text()[:-30])
-    for reason in (f"{metrics}: rows are missing at its end", "interrupted, but without metrics.jsonl"):
-        assert halted([*SMALL, results]) == 1
-        said = capsys.readouterr().err
-        assert reason in said
-        assert f"delete {interrupted} to begin anew" in said
-        metrics.unlink(missing_ok=True)
-
-
 def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
     for text in ("", "{}", "[]"):
         (interrupted / "status.json").write_text(text)
@@ -103,35 +75,6 @@ def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest
         assert halted([*SMALL, "seed=1", results]) == 1
         assert f"{finished}: finished, but without {name}; delete" in capsys.readouterr().err
         (finished / "kept").rename(finished / name)
-
-
-@pytest.mark.slow
-def test_the_checkpoint_before_a_damaged_one_is_gone_on_from(results, at_round, tmp_path, capsys):
-    command = (*SMALL, "checkpoint_every=5")
-    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    assert halted([*command, results]) == 130
-    path = where(*command, results)
-    for name in ("12", "10"):
-        file = path / "checkpoint" / name / "worker-3.pt"
-        shutil.copy(file, tmp_path / name)
-        file.write_bytes(b"")
-    rows_then = (path / "metrics.jsonl").read_bytes()
-    capsys.readouterr()
-    assert halted([*command, results]) == 1
-    said = capsys.readouterr().err
-    for name in ("12", "10"):
-        assert f"{path / 'checkpoint' / name}: worker-3.pt: damaged: the checksum does not match" in said
-    assert f"delete {path} to begin anew" in said
-    assert "Traceback" not in said
-    assert (path / "metrics.jsonl").read_bytes() == rows_then
-    shutil.copy(tmp_path / "10", path / "checkpoint" / "10" / "worker-3.pt")
-    go(*command, results)
-    said = capsys.readouterr().err
-    assert (
-        f"{path / 'checkpoint' / '12'}: worker-3.pt: damaged: the checksum does not match; the checkpoint of" in said
-    )
-    assert f"resumed at round 10: {path}" in said
-    assert timeless(path) == timeless(go(*SMALL, f"results_dir={tmp_path / 'other'}"))
 
 
 def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, at_round: Callable) -> None:

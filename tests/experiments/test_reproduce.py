@@ -101,15 +101,6 @@ def test_finished_runs_are_not_run_again_and_drawn_with_the_display_of_today(res
     assert {path: rows(path) for path in runs(results)} == before
 
 
-@pytest.mark.slow
-def test_a_dry_run_says_the_budget_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    reproduce.main([*DEMO, *TINY, f"results_dir={tmp_path / 'results'}", "dry_run=true"])
-    said = capsys.readouterr()
-    assert said.err.splitlines()[:2] == ["demo: 4 runs", "timing a round of logreg/breast_cancer with 4 workers"]
-    assert "4 runs, 4 of them to do" in said.out
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
     values = ["lr=[0.1,0.3]", "data_dir='a b/it\\'s'", "results_dir=${data_dir}/x", 'study="x"', "+new=1"]
     [figure, dry, moved] = reproduce.move_overrides(["figure=demo", *values, "dry_run=true"])

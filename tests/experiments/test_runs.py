@@ -168,13 +168,6 @@ def test_rounds_that_are_due(rounds: int, every: int, early: bool, expected: lis
     assert run.evaluations == 1 + len(expected)
 
 
-def test_a_run_writes_them(results: str) -> None:
-    command = (*SMALL, results, "eval_every=10", "eval_early=true")
-    path = go(*command)
-    assert [row["round"] for row in rows(path)] == [0, 1, 2, 4, 8, 10, 20]
-    assert len(rows(path)) == configuration(*command).evaluations
-
-
 WORKERS, ROUNDS, LR = 4, 12, 0.01
 
 

@@ -1,16 +1,12 @@
 """Runs that are stopped, killed or crash, and go on as if they had not."""
 
 import signal
-import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from run_support import RANDOM, SMALL, go, halted, rows, status, timeless, where
 
 from common.signals import stops
-from experiments.config.compose import CONF
 
 SHORT = {
     "random": (*SMALL, *RANDOM, "rounds=23", "checkpoint_every=7"),
@@ -88,25 +84,3 @@ def test_a_crash_is_recorded_and_can_be_resumed(uninterrupted, results, at_round
     found = status(where(*halves))
     assert (found["status"], found["round"], found["error"]) == ("failed", 12, "by what?")
     assert timeless(go(*halves)) == uninterrupted["random"]
-
-
-LONG = ("task=logreg/breast_cancer", "rounds=600", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
-
-
-@pytest.mark.slow
-def test_a_killed_process(results: str, capsys: pytest.CaptureFixture) -> None:
-    path = where(*LONG, results)
-    process = subprocess.Popen([sys.executable, "-m", "experiments.run", *LONG, results], cwd=CONF.parent)
-    try:
-        while not [*path.glob("checkpoint/*/shared.pt")]:
-            assert process.poll() is None
-            time.sleep(0.002)
-        process.send_signal(signal.SIGSTOP)  # or it could end before the next line asks
-        assert halted([*LONG, results]) == 1  # while it lives the run is its own
-        assert "another process is at this run" in capsys.readouterr().err
-    finally:
-        process.kill()
-        process.wait()
-    assert status(path)["status"] == "running"
-    assert [row["round"] for row in rows(go(*LONG, results))] == list(range(0, 601, 10))
-    assert "resumed at round" in capsys.readouterr().err

@@ -5,26 +5,18 @@
 
 import gzip
 from functools import partial
-from pathlib import Path
 
 import cifar10_support as stand_in
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from run_support import go
 from test_fuzz import tried
-from test_record_campaign import FILES, OF_THE_RUN
 
-from common.errors import DataError, RunError
+from common.errors import DataError
 from data import cifar10, pinned
 from data.cache import Arrays
 from data.dataset import digest
-from experiments.cluster.ranks import Ranks
-from experiments.run_store.checkpoint import Checkpoint
-from plots.runs.files import read_rows
-from plots.runs.read import open_run
 
 Edit = tuple[str, float, bytes]
 
@@ -89,43 +81,3 @@ def test_an_archive_gives_the_set_or_is_refused(
         return
     for name in arrays:
         assert np.array_equal(found[name], arrays[name])
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run."""
-    return go(*OF_THE_RUN, f"results_dir={tmp_path_factory.mktemp('results')}")
-
-
-@given(st.sampled_from(FILES), EDITS)
-@on_files
-def test_a_runs_folder_is_as_it_was_left_or_refused(run: Path, name: str, edits: list[Edit]) -> None:
-    file = run / name
-    whole = file.read_bytes()
-    changed = edited(whole, edits)
-    try:
-        file.write_bytes(changed)
-        _, refusal = tried(ValueError, lambda: (open_run(run), read_rows(run)))
-    finally:
-        file.write_bytes(whole)
-    assert (str(run) in refusal) == (changed != whole)
-
-
-@pytest.fixture(scope="module")
-def checkpoint(run: Path) -> Path:
-    [folder] = (run / "checkpoint").glob("*/")
-    return folder
-
-
-@given(st.sampled_from(["shared.pt", "worker-0.pt", "worker-1.pt"]), EDITS)
-@on_files
-def test_a_checkpoint_is_as_it_was_saved_or_refused(checkpoint: Path, name: str, edits: list[Edit]) -> None:
-    file, where = checkpoint / name, checkpoint.parent
-    whole = file.read_bytes()
-    changed = edited(whole, edits)
-    try:
-        file.write_bytes(changed)
-        _, refusal = tried(RunError, Checkpoint(where, Ranks()).load, range(2), torch.device("cpu"))
-    finally:
-        file.write_bytes(whole)
-    assert (str(checkpoint) in refusal) == (changed != whole)
