@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-run demo report test test-docs test-full test-frameworks soak test-avx2 lint types format docs audit lock data bench gpu \
+.PHONY: help setup setup-run demo report leaderboard test test-docs test-full test-frameworks soak test-avx2 lint types format docs audit lock data bench gpu \
 	reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
@@ -16,8 +16,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 # What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
 KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=% DEADLINE=% RESULTS=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
-ifneq ($(and $(KEYS),$(filter-out demo report gpu reproduce-%,$(or $(MAKECMDGOALS),help))),)
-$(error $(KEYS): only demo, report, gpu and reproduce-... take keys)
+ifneq ($(and $(KEYS),$(filter-out demo report leaderboard gpu reproduce-%,$(or $(MAKECMDGOALS),help))),)
+$(error $(KEYS): only demo, report, leaderboard, gpu and reproduce-... take keys)
 endif
 
 help:  ## list the targets
@@ -64,6 +64,9 @@ redraw: $(READY)  ## the committed figures, drawn and judged again from their ta
 
 report: $(READY)  ## results/report.html: all runs on one interactive page, which needs no network
 	$(BIN)/python -m experiments.report $(KEYS) $(ARGS)
+
+leaderboard: $(READY)  ## the rankings of every track's entries, printed and as pages in results/rankings
+	$(BIN)/python -m experiments.leaderboard $(KEYS) $(ARGS)
 
 data: $(READY)  ## fetch and verify the LibSVM sets, CIFAR-10 and tiny Shakespeare (into DATA_DIR, or data/downloads)
 	$(BIN)/python -m data

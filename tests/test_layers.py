@@ -16,7 +16,7 @@ ALLOWED = {
         "pydantic", "annotated_types",
     },
     "plots": {
-        "plots", "common", "numpy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",
+        "plots", "common", "numpy", "scipy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",
         "annotated_types", "PIL",
     },
     "experiments": {

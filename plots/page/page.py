@@ -25,6 +25,7 @@ MOST = 1000
 """Evaluations of a curve in a page: no screen has more places."""
 
 _PARTS = Path(__file__).parent
+STYLE = _PARTS / "page.css"
 _SCRIPTS = ("data", "view", "panels", "tables", "page")  # in this order
 _LINE = 2  # pixels
 
@@ -40,7 +41,7 @@ _SYMBOLS = {
 def as_html(content: dict) -> str:
     """The page that shows what `page_data` returns."""
     parts = {
-        "style": (_PARTS / "page.css").read_text(),
+        "style": STYLE.read_text(),
         "plotly": get_plotlyjs(),
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
         # Within a script element nothing but its end is special.

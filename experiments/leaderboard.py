@@ -1,0 +1,118 @@
+"""Rank the entries of a track of the leaderboard: those of results-reference and those of your results folder.
+
+    python -m experiments.leaderboard                       every track that has entries
+    python -m experiments.leaderboard track=digits
+    python -m experiments.leaderboard track=digits results_dir=elsewhere out=paper
+
+track          one, or several separated by commas
+results_dir    where experiments.enter left entries; one there stands for a committed one of the same name
+out            a folder for the tables, pictures and page of each track; <results_dir>/rankings unless said
+
+In Python the table is `ranking(track)`: `from experiments import leaderboard`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from common import tables
+from common.errors import UsageError
+from experiments.config.compose import choices, roots
+from experiments.entries.entry import Entry, find, read, read_rows
+from experiments.entries.track import Track, read_track
+from experiments.figures.committed import PLACE
+from plots.leaderboard import statistics
+from plots.leaderboard.ranking import ALL, in_words, rank
+from plots.request import answering, parse, words
+
+DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line above."""
+    given = words("experiments.leaderboard", __doc__, arguments)
+    with answering():
+        request = parse(given, DEFAULTS)
+        results_dir, asked = request["results_dir"], [name for name in request["track"].split(",") if name]
+        names = asked or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
+        if not names:
+            raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
+        for name in names:
+            show(name, results_dir, Path(request["out"] or Path(results_dir, "rankings")) / name)
+
+
+def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
+    """The ranking of a track: a row a level, task and entry, columns as of `plots.leaderboard.ranking.rank`.
+
+    Raises UsageError for an unknown track and one without entries, and ValueError for damaged entries.
+    """
+    found = read_track(track)
+    return rank(rows(found, results_dir), _goals(found))[0]
+
+
+def show(name: str, results_dir: str | Path, target: Path) -> None:
+    """Print a track's ranking, and write its files into the folder `target`. Raises as `ranking`."""
+    from plots.leaderboard.publish import publish  # which takes a second to import
+
+    track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
+    frame, goals = rows(track, results_dir), _goals(track)
+    found, pairs = rank(frame, goals)
+    for level in found["level"].unique():
+        of_level = {
+            task: (metric, levels[level - 1]) for task, (metric, levels) in goals.items() if level <= len(levels)
+        }
+        said = ", ".join(f"{task} {metric} {target:g}" for task, (metric, target) in of_level.items())
+        console.print(f"{name}, level {level}: {said}", style="bold")
+        text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
+        tables.show(console, list(map(str, text)), text.to_numpy().tolist())
+        console.print(f"{_in_words(pairs[pairs['level'] == level])}\n")
+    publish(name, frame, found, pairs, goals, target)
+    console.print(f"tables, pictures and page: {target}")
+
+
+def _in_words(pairs: pd.DataFrame) -> str:
+    """How many pairs of entries have which verdict, and what it takes to tell any apart."""
+    said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
+    least = statistics.least_pairs(len(pairs))
+    return f"{len(pairs)} pairs of entries. {said}. Runs to pair: {pairs['pairs'].max()}; it takes {least} to tell."
+
+
+def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
+    """The judged rows of a track's entries, as `plots.leaderboard.ranking.rank` takes them."""
+    parts = []
+    for folder in _folders(track.name, results_dir).values():
+        entry = read(folder)
+        if entry.version != track.version:
+            print(f"left out: {folder}: of version {entry.version} of the track, which is now {track.version}")
+            continue
+        frame = read_rows(folder)
+        looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}
+        about = {"algorithm": entry.name, "note": _note(entry, track), **looks}
+        parts.append(frame[frame["judged"]].assign(task_label=frame["task"], **about))
+    if not parts:
+        raise UsageError(f"track={track.name}: no entries; python -m experiments.enter track={track.name} makes one")
+    return pd.concat(parts, ignore_index=True)
+
+
+def _folders(track: str, results_dir: str | Path) -> dict[str, Path]:
+    """The folders of entries by their names."""
+    places = (Path(place, "leaderboard", track) for place in (PLACE, results_dir))
+    return {folder.name: folder for place in places for folder in find(place)}
+
+
+def _note(entry: Entry, track: Track) -> str:
+    """What a reader must know of an entry's choice and seeds."""
+    edges = [f"{task}: best at the edge of the grid" for task, chosen in entry.tasks.items() if not chosen.inside]
+    notes = [f"{task}: {chosen.note}" for task, chosen in entry.tasks.items() if chosen.note]
+    few = [f"{len(entry.seeds)} of {len(track.seeds)} seeds"] if len(entry.seeds) < len(track.seeds) else []
+    return "; ".join([*few, *edges, *notes])
+
+
+def _goals(track: Track) -> dict[str, tuple[str, Sequence[float]]]:
+    return {task: (goal.metric, goal.levels) for task, goal in track.tasks.items()}
+
+
+if __name__ == "__main__":
+    main()

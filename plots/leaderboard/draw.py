@@ -1,0 +1,78 @@
+"""Pictures of a ranking: bits with their intervals, bits against where runs end, and the curves behind both."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from plots.figure import curves
+from plots.figure.spec import Panel
+from plots.leaderboard.ranking import Goals
+from plots.runs.columns import higher_is_better, in_words, usual_scale
+from plots.runs.seeds import at_mean_costs, while_all_go_on
+
+_DARK = "#0b3a66"
+_LINE = 0.17  # inches an entry
+
+
+def dots(ranking: pd.DataFrame) -> Figure:
+    """Bits to each level with 95 % intervals, a panel a task and an entry a line, the fewest bits to the hardest
+    level on top. Where not every seed got there a hollow arrow stands at the bound."""
+    tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
+    names = {name: place for place, name in enumerate(hardest["entry"])}
+    with plt.style.context(str(curves.STYLE)):
+        size = (1.6 + 2.6 * len(tasks), 1.3 + _LINE * len(names))
+        figure, axes = plt.subplots(1, len(tasks), sharey=True, squeeze=False, figsize=size, layout="constrained")
+        for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
+            shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, rows["level"].nunique()))
+            for (_, some), shade in zip(rows.groupby("level"), shades, strict=True):
+                y, is_there = some["entry"].map(names), some["reached"] == some["runs"]
+                high = some["bits_high"].where(is_there, some["bits"])
+                axis.hlines(y, some["bits_low"], high, color=shade, linewidth=1.4)
+                axis.plot(some["bits"][is_there], y[is_there], "o", color=shade, label=f"{some['target'].iloc[0]:g}")
+                hollow = {"fillstyle": "none", "markeredgewidth": 0.9, "markeredgecolor": shade}
+                axis.plot(some["bits"][~is_there], y[~is_there], ">", **hollow)
+            axis.set(xscale="log", xlabel=in_words("bits"))
+            above = f"{task}: {in_words(rows['metric'].iloc[0])}"
+            axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, title=above, columnspacing=0.8)
+        axes[0, 0].set_yticks(list(names.values()), hardest["label"])
+        axes[0, 0].set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+def front(ranking: pd.DataFrame) -> Figure:
+    """All bits of a run against where it ends, a panel a task; a line joins the entries that none beats in both."""
+    tasks = _parts(ranking)
+    with plt.style.context(str(curves.STYLE)):
+        size = (0.4 + 3.2 * len(tasks), 2.9)
+        figure, axes = plt.subplots(1, len(tasks), squeeze=False, figsize=size, layout="constrained")
+        for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
+            rows = rows.drop_duplicates("entry").sort_values("spent")
+            rows, metric = rows[np.isfinite(rows["end"])], rows["metric"].iloc[0]
+            best = rows[rows["front"].astype(bool)]
+            axis.plot(rows["spent"], rows["end"], "o", color="#999999")
+            axis.plot(best["spent"], best["end"], "o-", color=_DARK, drawstyle="steps-post")
+            for _, one in best.iterrows():
+                place = one["spent"], one["end"]
+                axis.annotate(one["label"], place, xytext=(3, 3), textcoords="offset points", fontsize=7)
+            scale = "linear" if higher_is_better(metric) else "log"
+            axis.set(title=task, xscale="log", yscale=scale, ylabel=in_words(metric))
+            axis.set_xlabel(f"{in_words('bits')} of a run")
+            axis.margins(0.12)
+    return figure
+
+
+def behind(frame: pd.DataFrame, goals: Goals) -> Figure:
+    """The curves of all entries over bits, in the order of the first rows; means over the seeds while all go on."""
+    panels = [
+        Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"),
+              y_scale="linear" if higher_is_better(metric) else "log")
+        for task, (metric, _) in goals.items()
+    ]  # fmt: skip
+    diverged = frame.groupby(["task", "algorithm"])["round"].transform("max") < frame["planned_rounds"]
+    shown = at_mean_costs(while_all_go_on(frame.assign(diverged=diverged)))
+    return curves.draw(shown, panels, "Means over seeds, bands from the least to the greatest.")
+
+
+def _parts(ranking: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {str(task): rows for task, rows in ranking[ranking["metric"].notna()].groupby("task", sort=False)}

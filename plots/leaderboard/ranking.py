@@ -1,0 +1,125 @@
+"""The table of a track: a row for each task, level and entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from plots.claims.check import short_exponent
+from plots.leaderboard import statistics
+from plots.runs.best import level as level_at_end
+from plots.runs.columns import higher_is_better, sign
+from plots.runs.network import Network, seconds
+from plots.runs.seeds import geometric_mean
+
+ALL = "all"
+"""The name that stands for all tasks of a track together."""
+
+NETWORKS = {
+    f"seconds_{name}_{workers}": Network(bandwidth=bandwidth, workers=workers, computing=0.0)
+    for name, bandwidth in (("100M", 100.0), ("1G", 1e3), ("10G", 1e4))
+    for workers in (8, 64)
+}
+"""Communication alone, by column: computing depends on a machine, and entries come from several. All messages go
+over a sharded server, whose volume is a ring's."""
+
+ENDS = ("", "_low", "_high")
+
+COSTS = ["bits_up", "bits_down", "round", "gradient_calls", *NETWORKS]
+
+Goals = Mapping[str, tuple[str, Sequence[float]]]
+"""By task its metric and levels, the easiest first."""
+
+
+def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The ranking of a track's entries, and every pair that it rests on.
+
+    `frame` has the judged rows of all entries, with columns as of `plots.runs.read.table`, each entry an algorithm,
+    and its label, family and note. In the ranking, `bits` is a geometric mean over tasks and seeds with the ends of
+    its 95 % interval, or a bound where `reached` is less than `runs`. Other costs, the savings over the best entries
+    of 32- and 16-bit floats and the rank are missing there. `end` is the metric at the end of the runs, `spent` all
+    their bits, and `front` marks entries that none beats in both. Tasks together have ranks and no end; levels are
+    counted from 1. Raises ValueError for a level that a start has.
+    """
+    frame = frame.assign(**{name: seconds(frame, network, "sharded") for name, network in NETWORKS.items()})
+    facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "note"]].first())
+    ends = [_ends(frame[frame["task"] == task], task, metric) for task, (metric, _) in goals.items()]
+    parts, pairs = [], []
+    for place in range(max(len(levels) for _, levels in goals.values())):
+        targets = {task: levels[place] for task, (_, levels) in goals.items() if place < len(levels)}
+        needs = {
+            task: statistics.needs(frame[frame["task"] == task], goals[task][0], target)
+            for task, target in targets.items()
+        }
+        together = pd.concat(needs.values())
+        compared = statistics.compare(together)
+        for task, some in {ALL: together, **needs}.items():
+            rows = _costs(some, facts).assign(level=place + 1, task=task, target=targets.get(task))
+            rows["missed"] = rows["runs"].max() - rows["reached"]
+            names = rows.index[rows["missed"] == 0]
+            rows["rank"] = statistics.ranks(compared, names if task == ALL else [])
+            parts.append(rows.sort_values(["rank", "missed", "bits"], kind="stable"))
+        pairs.append(compared.assign(level=place + 1))
+    found = (
+        pd.concat(parts).rename_axis("entry").reset_index().merge(pd.concat(ends), how="left", on=["task", "entry"])
+    )
+    first = ["level", "task", "rank", "entry", "label", "bits", "bits_low", "bits_high", "reached", "runs"]
+    return found[[*first, *found.columns.difference(first, sort=False)]], pd.concat(pairs, ignore_index=True)
+
+
+def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
+    """A row an entry: what it takes to one level of these tasks."""
+    (bits, is_bound), found = statistics.over_tasks(needs), {}
+    complete = bits.columns[bits.notna().all() & ~is_bound.any()]
+    totals = stats.gmean(bits[complete])
+    for name, mine in needs.groupby("algorithm"):
+        own = bits[name].dropna().to_numpy()
+        measured = {"bits": statistics.geometric_interval(own, bool(is_bound[name].any()))}
+        for width in (32, 16):
+            rivals = pd.Series(totals, complete)[facts.loc[complete, "width"] == width]
+            is_known = len(rivals) > 0 and name in complete
+            saved = bits[rivals.idxmin()] / bits[name] if is_known else pd.Series([np.nan])
+            measured[f"times_{width}"] = statistics.geometric_interval(saved.to_numpy())
+        ends = {
+            f"{cost}{end}": value
+            for cost, values in measured.items()
+            for end, value in zip(ENDS, values, strict=True)
+        }
+        costs = dict(zip(COSTS, stats.gmean(mine[COSTS].astype(float)), strict=True))
+        found[name] = {**ends, **costs, "reached": mine["bits"].notna().sum(), "runs": len(mine)}
+    return pd.DataFrame.from_dict(found, orient="index").join(facts)
+
+
+def _ends(frame: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
+    """Where each entry ends on one task, over the last tenth of the rounds and the seeds, for which bits."""
+    found, mean = [], np.mean if higher_is_better(metric) else geometric_mean
+    for entry, rows in frame.groupby("algorithm"):
+        curves = [curve for _, curve in rows.groupby("seed")]
+        diverged = any(curve["round"].max() < curve["planned_rounds"].max() for curve in curves)
+        ends = [level_at_end(curve, metric, geometric=not higher_is_better(metric)) for curve in curves]
+        end = np.nan if diverged else float(mean(np.array(ends)))
+        spent = np.mean([curve["bits"].max() for curve in curves])
+        found.append({"task": task, "entry": entry, "metric": metric, "end": end, "spent": spent})
+    rows = pd.DataFrame(found)
+    return rows.assign(front=statistics.on_front(rows["spent"].to_numpy(), sign(metric) * rows["end"].to_numpy()))
+
+
+def in_words(ranking: pd.DataFrame) -> pd.DataFrame:
+    """The main columns as texts, for tables that people read."""
+
+    def number(values: pd.Series) -> pd.Series:
+        return values.map(lambda value: "–" if pd.isna(value) else short_exponent(f"{value:.3g}"))
+
+    bits, low, high = (number(ranking[name]) for name in ("bits", "bits_low", "bits_high"))
+    is_there = ranking["reached"] == ranking["runs"]
+    spread = (bits + " [" + low + ", " + high + "]").where(low != "–", bits)
+    rank = number(ranking["rank"])
+    times = {f"× {name}": number(ranking[f"times_{floats}"]) for name, floats in (("float32", 32), ("bf16", 16))}
+    seconds = {name.replace("seconds_", "s ").replace("_", " × "): number(ranking[name]) for name in NETWORKS}
+    found = {"rank": rank, "entry": ranking["label"], "bits": spread.where(is_there, "> " + bits)}
+    there = ranking["reached"].astype(str) + "/" + ranking["runs"].astype(str)
+    found |= {"reached": there, "rounds": number(ranking["round"]), "gradients": number(ranking["gradient_calls"])}
+    return pd.DataFrame({**found, **times, **seconds})

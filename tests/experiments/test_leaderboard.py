@@ -1,0 +1,78 @@
+"""The command that ranks entries, on made-up ones written as the files of a track."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from leaderboard_support import entry as rows_of
+
+from common.errors import UsageError
+from experiments import leaderboard
+from experiments.entries.entry import Chosen, Entry, write
+from experiments.entries.track import read_track
+
+TRACK = "digits"
+
+
+def enter(place: Path, name: str, rate: float, bits: float = 32.0, version: str = "", seeds: int = 10) -> None:
+    """An entry of the track, with trials among its rows."""
+    track = read_track(TRACK)
+    task = next(iter(track.tasks))
+    judged = rows_of(name, rate, bits, bits, task=task, rounds=2400, every=20, seeds=range(seeds)).assign(judged=True)
+    trials = judged[judged["seed"] == 0].assign(judged=False, seed=1000, train_loss=0.0)
+    chosen = Chosen(setting={"lr": 0.1}, tried={"lr": [0.1, 1.0]}, inside=False, note="", config={})
+    entry = Entry(
+        track=TRACK, version=version or track.version, name=name, algorithm=name, label=name.title(), color="#D55E00",
+        marker="o", family="made up", overrides=[], packages=[], seeds=list(range(seeds)), tasks={task: chosen},
+        code={}, machines=[],
+    )  # fmt: skip
+    looks = ["label", "color", "marker", "family", "note", "task_label", "algorithm"]
+    rows = pd.concat([trials, judged]).drop(columns=looks).assign(algorithm="any", compressor="Any", run="1")
+    write(entry, rows, place / "leaderboard" / TRACK / name)
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The committed results and a results folder, with entries in both."""
+    committed, own = tmp_path / "committed", tmp_path / "results"
+    monkeypatch.setattr(leaderboard, "PLACE", committed)
+    enter(committed, "dense", 1.0)
+    enter(committed, "signs", 0.01)
+    enter(own, "signs", 0.8, 1.0)
+    enter(own, "older", 2.0, version="of before")
+    return committed, own
+
+
+def test_committed_and_own_entries_are_ranked_together(places: tuple[Path, Path], capsys) -> None:
+    found = leaderboard.ranking(TRACK, places[1])
+    assert "older" in capsys.readouterr().out
+    easy = found[(found["level"] == 1) & (found["task"] == "all")].set_index("entry")
+    assert easy["rank"].to_dict() == {"signs": 1, "dense": 2}  # the own one stands for the committed one
+    assert easy["runs"].to_dict() == {"signs": 10, "dense": 10}
+    assert easy.loc["signs", "note"].endswith("best at the edge of the grid")
+
+
+def test_an_unknown_track_and_one_without_entries(places: tuple[Path, Path]) -> None:
+    with pytest.raises(UsageError, match="no such track"):
+        leaderboard.ranking("digit", places[1])
+    with pytest.raises(UsageError, match="no entries"):
+        leaderboard.ranking("logreg", places[1])
+
+
+@pytest.mark.slow
+def test_the_command_prints_ranks_and_leaves_its_files(places: tuple[Path, Path], capsys) -> None:
+    leaderboard.main([f"results_dir={places[1]}"])
+    out = capsys.readouterr().out
+    first = next(line for line in out.splitlines() if line.startswith("1\t"))
+    assert first.split("\t")[1] == "Signs"
+    target = places[1] / "rankings" / TRACK
+    names = [f"{name}.{end}" for name in ("bits", "front", "curves") for end in ("pdf", "png")]
+    assert {file.name for file in target.iterdir()} == {
+        *names, "ranking.csv", "pairs.csv", "ranking.tex", "ranking.html",
+    }  # fmt: skip
+    table = pd.read_csv(target / "ranking.csv")
+    pd.testing.assert_series_equal(table["bits"], leaderboard.ranking(TRACK, places[1])["bits"])
+    page = (target / "ranking.html").read_text()
+    assert page.count("<tr") == 1 + len(table)
+    assert "http" not in page.replace("http-equiv", "")
+    assert r"\toprule" in (target / "ranking.tex").read_text()

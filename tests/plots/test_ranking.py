@@ -1,0 +1,208 @@
+"""The rules of the leaderboard, on curves whose answers are known, against scipy and by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from leaderboard_support import D, entry
+from scipy import stats
+
+from plots.leaderboard.ranking import ALL, in_words, rank
+from plots.leaderboard.statistics import (
+    AHEAD,
+    NOT_TOLD,
+    TIE,
+    compare,
+    differences,
+    geometric_interval,
+    holm,
+    least_pairs,
+    messages,
+    needs,
+    on_front,
+    ranks,
+    signed_rank,
+)
+
+GOALS = {"toy": ("train_loss", (0.5, 0.1)), "other": ("train_loss", (0.5, 0.1))}
+
+
+def both(name: str, *values: float, **options: object) -> pd.DataFrame:
+    """The rows of an entry on two tasks."""
+    return pd.concat([entry(name, *values, task=task, **options) for task in GOALS], ignore_index=True)
+
+
+def verdict(*entries: pd.DataFrame, level: float = 0.1) -> pd.Series:
+    """How the first two compare."""
+    return compare(needs(pd.concat(entries), "train_loss", level)).iloc[0]
+
+
+@pytest.mark.parametrize("count", [3, 5, 10, 13, 20, 45])
+def test_signed_ranks_against_scipy(count: int) -> None:
+    rng = np.random.default_rng(count)
+    drawn = rng.normal(0.4, 1, count)
+    p, sign = signed_rank(drawn)
+    assert p == pytest.approx(stats.wilcoxon(drawn, method="exact").pvalue)
+    less, more = (stats.wilcoxon(drawn, alternative=way, method="exact").pvalue for way in ("less", "greater"))
+    assert sign == (1 if more < less else -1)
+    tied = np.round(drawn) + 2 * (np.round(drawn) == 0)
+    if count <= 10:  # of more than 13 with ties scipy has no exact p
+        assert signed_rank(np.append(tied, 0.0)) == (pytest.approx(stats.wilcoxon(tied).pvalue), np.sign(sum(tied)))
+    assert signed_rank(np.full(count, 0.3)) == (2.0 ** (1 - count), 1)  # the least p that so many pairs can have
+    assert signed_rank(np.append(np.full(count, -np.inf), 0.0)) == (2.0 ** (1 - count), -1)
+
+
+def test_pairs_that_do_not_differ_and_none() -> None:
+    assert signed_rank(np.zeros(10)) == signed_rank(np.array([])) == (1.0, 0)
+
+
+def test_holm_by_hand() -> None:
+    assert holm(np.array([0.01, 0.04, 0.03, 0.5])) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert holm(np.array([0.4, 0.6])) == pytest.approx([0.8, 0.8])
+    assert holm(np.array([])).tolist() == []
+
+
+def test_an_interval_is_that_of_scipys_t_test() -> None:
+    values = np.array([1.0e6, 1.3e6, 0.9e6, 1.1e6, 2.0e6])
+    ends = np.exp(stats.ttest_1samp(np.log(values), 0).confidence_interval())
+    assert geometric_interval(values) == pytest.approx((stats.gmean(values), *ends))
+    mean, low, high = geometric_interval(values, is_bound=True)
+    assert (mean, low, high) == (pytest.approx(stats.gmean(values)), pytest.approx(ends[0]), math.inf)
+    assert geometric_interval(np.full(3, 7.0)) == pytest.approx((7, 7, 7))
+    one = geometric_interval(values[:1])
+    assert one[0] == pytest.approx(1e6)
+    assert np.isnan(one[1:]).all()
+
+
+def test_needs_are_those_of_the_first_evaluation_there() -> None:
+    frame = entry("plain", 1.0, 2.0, 1.0, seeds=[0, 1], gradient_calls=None)
+    found = needs(frame, "train_loss", 0.1).loc[("toy", "plain")]
+    # exp(-round/100) is at 0.1 after 230.26 rounds, and exp(-1.01 round/100) after 227.98.
+    assert found["round"].tolist() == [232, 228]
+    assert found["bits"].tolist() == [3 * D * 232, 3 * D * 228]
+    assert found["least"].tolist() == [3 * D * 228, 3 * D * 224]
+    assert found["bits_up"].tolist() == [2 * D * 232, 2 * D * 228]
+    assert found["gradient_calls"].tolist() == [232, 228]
+    assert found["spent"].tolist() == [3 * D * 400] * 2
+    every_round = needs(entry("plain", every=1, seeds=[0]), "train_loss", 0.1)
+    assert (every_round["least"] == every_round["bits"]).all()
+    doubled = frame.assign(gradient_calls=2 * frame["round"])
+    assert needs(doubled, "train_loss", 0.1)["gradient_calls"].tolist() == [464, 456]
+
+
+@pytest.mark.parametrize(("options", "spent"), [({"rate": 0.5}, 400), ({"ends_at": 300}, 300)])
+def test_a_run_that_is_not_there_or_diverges_has_no_need(options: dict, spent: int) -> None:
+    found = needs(entry("plain", seeds=[0], **options), "train_loss", 0.1)
+    assert found["bits"].isna().all()
+    assert found["spent"].tolist() == [64 * D * spent]
+
+
+def test_a_level_of_the_start_is_refused() -> None:
+    with pytest.raises(ValueError, match="before anything is sent"):
+        needs(entry("plain"), "train_loss", 1.0)
+
+
+def test_differences_that_evaluations_do_not_show_are_none() -> None:
+    nan = math.nan
+    mine = pd.DataFrame({"least": [90, 90, 90, 90, nan, 0, nan], "bits": [100, 100, 100, 100, nan, 10, nan]})
+    theirs = pd.DataFrame({"least": [200, 40, 95, nan, nan, 0, 90], "bits": [220, 45, 105, nan, nan, 20, 100]})
+    expected = [math.log(2), -math.log(2), 0, math.inf, 0, 0, -math.inf]
+    assert differences(mine, theirs) == pytest.approx(expected)
+    assert differences(theirs, mine) == pytest.approx([-value for value in expected])
+
+
+def test_ahead_a_tie_and_what_cannot_be_told() -> None:
+    dense, signs = both("dense"), both("signs", 0.8, 1.0, 1.0)
+    found = verdict(dense, signs)
+    assert (found["verdict"], found["winner"], found["pairs"]) == (AHEAD, "signs", 20)
+    assert found["p"] == found["corrected"] == 2.0**-19
+    # One that is better with half of the seeds and worse with the others.
+    mixed = both("mixed", noise=lambda seed: 1.3 if seed % 2 else 0.8)
+    assert verdict(dense, mixed)["verdict"] == TIE
+    few = verdict(entry("dense", seeds=range(5)), entry("signs", 0.8, 1.0, 1.0, seeds=range(5)))
+    assert (few["p"], few["verdict"], few["winner"]) == (0.0625, NOT_TOLD, "")
+    ten = entry("dense"), entry("signs", 0.8, 1.0, 1.0)
+    assert (verdict(*ten)["p"], verdict(*ten)["verdict"]) == (2.0**-9, AHEAD)
+    others = [entry(name, rate) for name, rate in (("third", 0.9), ("fourth", 0.85))]
+    assert verdict(*ten, *others)["verdict"] == NOT_TOLD  # six pairs need a p of 0.0017
+
+
+@pytest.mark.parametrize("tests", [1, 5, 6, 45, 780])
+def test_the_least_pairs_with_which_an_entry_can_be_ahead(tests: int) -> None:
+    least = least_pairs(tests)
+    assert 2.0 ** (1 - least) * tests < 0.01 <= 2.0 ** (2 - least) * tests
+
+
+def test_seeds_that_change_nothing_are_one_pair() -> None:
+    one, other = (entry(name, rate, noise=lambda seed: 1.0) for name, rate in (("one", 1.0), ("other", 0.5)))
+    found = verdict(one, other, level=0.5)
+    assert (found["pairs"], found["p"], found["verdict"]) == (1, 1.0, NOT_TOLD)
+
+
+def test_ranks_count_who_is_ahead() -> None:
+    rows = [("a", "b", AHEAD, "a"), ("a", "c", AHEAD, "a"), ("b", "c", TIE, ""), ("a", "d", AHEAD, "d"),
+            ("b", "d", NOT_TOLD, ""), ("c", "d", NOT_TOLD, "")]  # fmt: skip
+    compared = pd.DataFrame(rows, columns=["one", "other", "verdict", "winner"])
+    assert ranks(compared, "abcd").to_dict() == {"a": 2, "b": 2, "c": 2, "d": 1}
+    assert ranks(compared, "abc").to_dict() == {"a": 1, "b": 2, "c": 2}
+    assert ranks(compared, "bd").empty
+    assert ranks(compared, "a").to_dict() == {"a": 1}
+
+
+def test_the_front_by_hand() -> None:
+    cost, badness = np.array([1, 2, 2, 3, 1, 5.0]), np.array([5, 3, 4, 3, 5, np.nan])
+    assert on_front(cost, badness).tolist() == [True, True, False, False, True, False]
+
+
+def test_what_messages_are_is_read_from_their_bits() -> None:
+    warm = entry("warm", 1.0, 1.0, 1.0)
+    for way in ("bits_up", "bits_down"):  # dense for the first 100 rounds
+        warm[way] = D * (32 * warm["round"].clip(upper=100) + (warm["round"] - 100).clip(lower=0))
+    frame = pd.concat([warm, entry("dense"), entry("half", 1, 16, 16), entry("uplink", 1, 1, 32)])
+    found = messages(frame)
+    assert found["compressed"].to_dict() == {
+        "dense": "none", "half": "up and down", "uplink": "up", "warm": "up and down",
+    }  # fmt: skip
+    assert found["warm_up"].to_dict() == {"dense": 0, "half": 0, "uplink": 0, "warm": 0.25}
+    assert found["width"].dropna().to_dict() == {"dense": 32, "half": 16}
+
+
+def test_a_ranking_whose_answer_is_known() -> None:
+    """AMSGrad, the same under another name with an honest code, with bf16, a method with half as many rounds more and
+    a thirty-second of the bits a round, and one that does not get to the harder level."""
+    entries = [
+        both("amsgrad"),
+        both("honest"),
+        both("half", 1, 16, 16),
+        both("signs", 2 / 3, 1, 1),
+        both("slow", 0.5),
+    ]
+    found, pairs = rank(pd.concat(entries), GOALS)
+    hard = found[(found["level"] == 2) & (found["task"] == ALL)].set_index("entry")
+    assert hard["rank"].dropna().to_dict() == {"signs": 1, "half": 2, "amsgrad": 3, "honest": 3}
+    assert hard.index[-1] == "slow"
+    assert hard["reached"].to_dict() == {"signs": 20, "half": 20, "amsgrad": 20, "honest": 20, "slow": 0}
+    assert hard.loc["honest", "bits"] == hard.loc["amsgrad", "bits"]
+    assert hard["times_32"].dropna().to_dict() == pytest.approx(
+        {"signs": 32 * 2 / 3, "half": 2, "amsgrad": 1, "honest": 1}, rel=0.02
+    )
+    assert hard["times_16"].dropna().to_dict() == pytest.approx(
+        {"signs": 16 * 2 / 3, "half": 1, "amsgrad": 0.5, "honest": 0.5}, rel=0.02
+    )
+    assert (hard.loc["slow", "bits"], hard.loc["slow", "bits_high"]) == (pytest.approx(64 * D * 400), math.inf)
+    told = pairs[(pairs["level"] == 2) & (pairs["verdict"] == TIE)]
+    assert told[["one", "other"]].to_numpy().tolist() == [["amsgrad", "honest"]]
+    ends = found[(found["level"] == 1) & (found["task"] == "toy")].set_index("entry")
+    assert ends["front"].to_dict() == {"signs": True, "half": True, "amsgrad": False, "honest": False, "slow": False}
+    # (n - 1)/n of the bits each way on links of 100 Mbit/s, and four hops of 1 ms a round.
+    rounds = ends.loc["amsgrad", "round"]
+    assert ends.loc["amsgrad", "seconds_100M_8"] == pytest.approx(rounds * (7 / 8 * 64 * D / 1e8 + 0.004))
+    text = in_words(hard.reset_index()).set_index("entry")
+    assert text.loc["Slow", ["rank", "bits", "reached", "× float32"]].tolist() == ["–", "> 2.56e7", "0/20", "–"]
+
+
+def test_an_entry_without_all_runs_has_no_rank() -> None:
+    found, _ = rank(pd.concat([both("amsgrad"), entry("toy only", 2.0)]), GOALS)
+    ranked = found[found["task"] == ALL].groupby("entry")["rank"].first()
+    assert ranked.dropna().to_dict() == {"amsgrad": 1}
