@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 from experiments.config import schema
 from experiments.config.classes import locate, parameters
 from experiments.config.compose import CONF, compose
-from experiments.config.schema import KeySpec
 
 KEYS = {
     "of a run": schema.RunConfig,
@@ -41,7 +40,7 @@ def of_schema(kind: type) -> list[Setting]:
     """The keys of a dataclass of the schema, those that are groups aside."""
     prefix = "cluster." if kind is schema.ClusterConfig else ""
     plain = [one for one in fields(kind) if not schema.is_part(one) and one.default is not MISSING]
-    return [Setting(prefix + one.name, one.default, _in_words(schema.about(one))) for one in plain]
+    return [Setting(prefix + one.name, one.default, _in_words(one)) for one in plain]
 
 
 def names(group: str) -> list[str]:
@@ -107,9 +106,9 @@ def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _in_words(about: KeySpec) -> str:
+def _in_words(one: Field[Any]) -> str:
+    about, limits = schema.about(one), schema.limits(one.type)
     parts = [f"{about.unit}: {about.help}" if about.unit else about.help]
-    parts += [f"One of {', '.join(about.choices)}."] * bool(about.choices)
-    parts += [f"At least {about.least}."] * (about.least is not None)
+    parts += [f"One of {', '.join(limits)}."] * (len(limits) > 1) + [f"{limits[0]}."] * (len(limits) == 1)
     parts += ["Not part of a run's identity."] * (about.affects in ("place", "look"))
     return " ".join(part if part.endswith(".") else f"{part}." for part in parts)

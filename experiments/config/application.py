@@ -85,13 +85,7 @@ def _help(about: str, name: str, places: Sequence[Path]) -> str:
 
 def _key(kind: type, one: schema.Field) -> str:
     about, default = schema.about(one), one.default
-    limits = [
-        ", ".join(about.choices),
-        f"at least {about.least}" if about.least is not None else "",
-        "positive" if about.positive else "",
-        f"unit: {about.unit}" if about.unit else "",
-    ]
-    said = "; ".join(filter(None, limits))
+    said = ", ".join([*schema.limits(one.type), *([f"unit: {about.unit}"] if about.unit else [])])
     written = default if isinstance(default, str) else json.dumps(default)
     prefix = "cluster." if kind is schema.ClusterConfig else ""
     return _entry(f"{prefix}{one.name}={written}", about.help + (f" ({said})" if said else ""))

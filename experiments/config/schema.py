@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
+from annotated_types import Ge, Gt
 from omegaconf import DictConfig, OmegaConf
+from pydantic import BeforeValidator, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from algorithms.core.lr_schedules import SCHEDULES
 
@@ -13,18 +15,21 @@ Affects = Literal["numbers", "others", "place", "look"]
 or how it is shown. Keys of the first kind are its identity, and so is every key that does not say otherwise."""
 
 
+Name = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) in (int, float) else name)]
+"""A text, which a command line may write in digits."""
+
+Schedule = Literal[tuple(SCHEDULES)]  # pyright: ignore
+
+
 @dataclass(frozen=True)
 class KeySpec:
     """What the schema says of one key besides its name, type and default.
 
-    unit: what a number counts. positive: above zero and finite. derived: null is filled in while composing.
+    unit: what a number counts. derived: null is filled in while composing.
     """
 
     help: str
     unit: str = ""
-    least: int | None = None
-    positive: bool = False
-    choices: Sequence[str] = ()
     affects: Affects = "numbers"
     derived: bool = False
 
@@ -66,6 +71,18 @@ class Part:
         return {"_target_": self.target, **labels, **self.options}
 
 
+def limits(kind: Any) -> list[str]:
+    """The choices and bounds of an annotated type, in words."""
+    match kind:
+        case str():
+            return [kind]
+        case Gt():
+            return ["positive"]
+        case Ge():
+            return [f"at least {kind.ge}"]
+    return [words for part in get_args(kind) for words in limits(part)]
+
+
 def part(help: str, affects: Affects = "numbers") -> Any:
     """A field that a group of conf/ fills."""
     return field(metadata={"key": KeySpec(help, affects=affects), "part": True})
@@ -75,19 +92,14 @@ def part(help: str, affects: Affects = "numbers") -> Any:
 class ClusterConfig:
     """The n workers, however many processes they are shared over."""
 
-    workers: int = key(20, "number of workers n, whatever the number of processes", unit="workers", least=1)
-    server: str = key(
+    workers: PositiveInt = key(20, "number of workers n, whatever the number of processes", unit="workers")
+    server: Literal["rank0", "sharded"] = key(
         "rank0",
         "where the server runs on several ranks: on rank 0, or in shards, one per rank; the numbers are the same",
-        choices=("rank0", "sharded"),
         affects="place",
     )
-    timeout: float = key(
-        600.0,
-        "how long ranks wait for one another; longer than one evaluation",
-        unit="seconds",
-        positive=True,
-        affects="place",
+    timeout: PositiveFloat = key(
+        600.0, "how long ranks wait for one another; longer than one evaluation", unit="seconds", affects="place"
     )
 
 
@@ -102,82 +114,68 @@ class RunConfig:
     logger: Part = part("where rows are shown besides the run's folder", affects="look")
     cluster: ClusterConfig = field(default_factory=ClusterConfig, metadata={"key": KeySpec("the workers")})
 
-    partition: str = key(
-        "whole",
-        "blocks that are compressed separately: the whole vector, a tensor, or 25 MB of float32 as in DDP",
-        choices=("whole", "layer", "bucket"),
+    partition: Literal["whole", "layer", "bucket"] = key(
+        "whole", "blocks that are compressed separately: the whole vector, a tensor, or 25 MB of float32 as in DDP"
     )
     lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
-    lr_schedule: str = key(
+    lr_schedule: Schedule = key(
         "constant",
         "how α changes: a tenth at 50 % and 75 % of the rounds (step_decay), α/√t (inverse_sqrt), α/√T "
         "(horizon), half a cosine, or a line over the last fifth of the rounds (wsd)",
-        choices=tuple(SCHEDULES),
     )
-    lr_final: float = key(0.1, "the share of α at which cosine and wsd end", least=0)
-    warmup_rounds: int = key(
-        0, "rounds in which the step size rises linearly; the schedule covers the others", unit="rounds", least=0
+    lr_final: NonNegativeFloat = key(0.1, "the share of α at which cosine and wsd end")
+    warmup_rounds: NonNegativeInt = key(
+        0, "rounds in which the step size rises linearly; the schedule covers the others", unit="rounds"
     )
-    clip_worker: float | None = key(
-        None, "largest norm of a worker's gradient before compression; null: no limit", positive=True
+    clip_worker: PositiveFloat | None = key(
+        None, "largest norm of a worker's gradient before compression; null: no limit"
     )
-    clip_aggregate: float | None = key(
-        None, "largest norm of the aggregate before a replica's update; null: no limit", positive=True
+    clip_aggregate: PositiveFloat | None = key(
+        None, "largest norm of the aggregate before a replica's update; null: no limit"
     )
     weight_decay: float = key(0.0, "weight decay λ of the update rule or method", affects="others")
-    rounds: int = key(1000, "total rounds; null derives them from `epochs`", unit="rounds", least=1, derived=True)
-    epochs: float | None = key(
+    rounds: PositiveInt = key(1000, "total rounds; null derives them from `epochs`", unit="rounds", derived=True)
+    epochs: PositiveFloat | None = key(
         None,
         "length of the run where the task counts in epochs",
         unit="passes over the training images",
-        positive=True,
         affects="others",
     )
-    eval_every: int = key(10, "rounds between two evaluations; null: one epoch", unit="rounds", least=1, derived=True)
+    eval_every: PositiveInt = key(10, "rounds between two evaluations; null: one epoch", unit="rounds", derived=True)
     eval_early: bool = key(False, "also evaluate after rounds 1, 2, 4, …, before the first regular evaluation")
-    seed: int = key(0, "seed of shards, batches, initial weights and stochastic compressors", least=0)
+    seed: NonNegativeInt = key(0, "seed of shards, batches, initial weights and stochastic compressors")
 
-    device: str = key(
-        "auto",
-        "auto: a GPU if there is one and the task can use it",
-        choices=("auto", "cpu", "cuda"),
-        affects="place",
+    device: Literal["auto", "cpu", "cuda"] = key(
+        "auto", "auto: a GPU if there is one and the task can use it", affects="place"
     )
     deterministic: bool = key(
         False,
         "on a GPU, use deterministic algorithms only, and fail where there is none; CPU runs stay the same",
     )
-    threads: int | None = key(
+    threads: PositiveInt | None = key(
         None,
         "threads of torch; null: 1 for small rounds, the run's cores for large ones, or OMP_NUM_THREADS",
         unit="threads",
-        least=1,
         affects="place",
     )
-    checkpoint_every: int = key(
-        500,
-        "rounds between two checkpoints; a stopped or failed run writes one too",
-        unit="rounds",
-        least=1,
-        affects="place",
+    checkpoint_every: PositiveInt = key(
+        500, "rounds between two checkpoints; a stopped or failed run writes one too", unit="rounds", affects="place"
     )
-    stale: str = key(
+    stale: Literal["rerun", "keep", "error"] = key(
         "rerun",
         "for a run that other code computed: run it anew beside the older folder, keep its result, or stop",
-        choices=("rerun", "keep", "error"),
         affects="place",
     )
-    verify_every: int | None = key(
+    verify_every: PositiveInt | None = key(
         None,
         "rounds between two comparisons of x between ranks, besides evaluations and checkpoints; null: none",
         unit="rounds",
-        least=1,
         affects="place",
     )
-    results_dir: str = key("results", "folder of the runs' folders", affects="place")
-    data_dir: str = key("${oc.env:DATA_DIR,data/downloads}", "folder of the data sets", affects="place")
-    study: str | None = key(None, "the figure or sweep that a run is shown under", affects="look")
-    packages: Sequence[str] = key((), "your packages whose classes and functions may be named", affects="place")
+    results_dir: Name = key("results", "folder of the runs' folders", affects="place")
+    data_dir: Name = key("${oc.env:DATA_DIR,data/downloads}", "folder of the data sets", affects="place")
+    study: Name | None = key(None, "the figure or sweep that a run is shown under", affects="look")
+    packages: tuple[str, ...] = key((), "your packages whose classes and functions may be named", affects="place")
 
     def is_due(self, t: int) -> bool:
         """Whether round t is evaluated: every `eval_every` rounds, the last, and with `eval_early` 1, 2, 4, …"""
@@ -194,20 +192,16 @@ class RunConfig:
 class LaunchConfig:
     """How the runs of a command are started; no run knows of it."""
 
-    jobs: int | None = key(
+    jobs: PositiveInt | None = key(
         None,
         "runs at once, each in its own process; GPUs are assigned in turn; null: as cores, GPUs and memory allow",
         unit="runs",
-        least=1,
     )
-    ranks: int = key(
-        1, "processes of each run; 1 simulates all workers in one, more start a torchrun", unit="processes", least=1
+    ranks: PositiveInt = key(
+        1, "processes of each run; 1 simulates all workers in one, more start a torchrun", unit="processes"
     )
-    job_timeout: float | None = key(
-        None,
-        "time after which a run is stopped; the same command resumes it; null: no limit",
-        unit="seconds",
-        positive=True,
+    job_timeout: PositiveFloat | None = key(
+        None, "time after which a run is stopped; the same command resumes it; null: no limit", unit="seconds"
     )
     fail_fast: bool = key(False, "stop at the first failed run")
     dry_run: bool = key(False, "print runs, rounds, bits and estimated time, and run nothing")
@@ -222,14 +216,12 @@ class Reproduction:
     """What `experiments.reproduce` is asked for; every other key goes to the runs."""
 
     figure: Any = field(metadata={"key": KeySpec("the runs, how they are drawn, the claims"), "part": True})
-    budget: str = key(
-        "auto",
-        "auto: the largest whose runs, timed here by a few rounds, take at most two hours",
-        choices=("auto", "full", "large", "medium", "quick"),
+    budget: Literal["auto", "full", "large", "medium", "quick"] = key(
+        "auto", "auto: the largest whose runs, timed here by a few rounds, take at most two hours"
     )
     seeds: Any = key(None, "seeds of every run, such as [0,1,2]; null: the figure's")
-    overrides: Sequence[str] = key((), "overrides of every run")
-    packages: Sequence[str] = key((), "your packages, for the figure and its runs")
+    overrides: tuple[str, ...] = key((), "overrides of every run")
+    packages: tuple[str, ...] = key((), "your packages, for the figure and its runs")
 
 
 def is_part(one: Field[Any]) -> bool:

@@ -4,27 +4,29 @@ Pydantic judges what YAML and a command line give as it judges JSON, strictly: n
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields
 from functools import cache
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Any, cast
 
 import pydantic
+from pydantic import PositiveFloat
 
 from common.errors import UsageError
 from common.names import unknown
 from experiments.config import schema
 
 
-def validate(value: Any, kind: Any, place: str, hint: str = "", **bounds: float | None) -> Any:
+def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
     """The value as a parameter of the annotated type takes it: 1 is a float, a list may be a tuple.
 
-    bounds: of a number, as pydantic.Field has them. Raises UsageError, with the hint; numbers must be finite.
+    Raises UsageError, with the hint; numbers must be finite.
     """
     try:
-        given = json.dumps(value, allow_nan=False, default=str)
-        return _adapter(kind, **bounds).validate_json(given, strict=True)
+        return _adapter(kind).validate_json(json.dumps(value, allow_nan=False, default=str), strict=True)
     except pydantic.ValidationError as error:
+        if {one["type"] for one in error.errors()} == {"literal_error"}:
+            raise UsageError(unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))) from error
         said = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in error.errors()))
         raise UsageError(f"{place}={value}: must be {said.replace('array', 'list')}{hint}") from error
     except ValueError as error:
@@ -47,35 +49,23 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
 def checked(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """The values of a node for a dataclass of the schema, parts and keys of their own aside. Raises UsageError."""
     plain = [one for one in fields(kind) if not schema.is_part(one) and one.name != "cluster"]
-    return {one.name: check_value(node[one.name], f"{prefix}{one.name}", one) for one in plain}
+    return {one.name: _checked(node[one.name], f"{prefix}{one.name}", one) for one in plain}
 
 
-def check_value(value: Any, key: str, one: Field[Any]) -> Any:
-    """The value in its canonical form: numbers as their type has them, lists as tuples.
-
-    Raises UsageError with type, unit, range or choices for what is none.
-    """
-    about = schema.about(one)
+def _checked(value: Any, key: str, one: Field[Any]) -> Any:
     if key == "lr":
-        values = tuple(validate(some, float, key, gt=0) for some in (value if isinstance(value, list) else [value]))
+        values = tuple(validate(some, PositiveFloat, key) for some in (value if isinstance(value, list) else [value]))
         if len(set(values)) < max(len(values), 1):
             raise UsageError(f"lr={value}: give at least one step size, and none of them twice")
         return values
-    kind = cast(Any, one.type)
-    if about.derived:
-        kind = kind | None
-    hint = f"; it counts {about.unit}" if about.unit else ""
-    if str in (kind, *get_args(kind)) and isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)  # a name of digits
-    value = validate(value, kind, key, hint, ge=about.least, gt=0 if about.positive else None)
-    if about.choices and value not in about.choices:
-        raise UsageError(unknown(f"{key}={value}: no such choice", str(value), about.choices))
-    return tuple(value) if get_origin(kind) is Sequence else value
+    about = schema.about(one)
+    kind = cast(Any, one.type) | None if about.derived else one.type
+    return validate(value, kind, key, f"; it counts {about.unit}" if about.unit else "")
 
 
 @cache
-def _adapter(kind: Any, **bounds: Any) -> pydantic.TypeAdapter:
+def _adapter(kind: Any) -> pydantic.TypeAdapter:
     try:
-        return pydantic.TypeAdapter(Annotated[kind, pydantic.Field(**bounds)])  # pyright: ignore
+        return pydantic.TypeAdapter(kind)
     except pydantic.PydanticUserError:  # a class of the project or of torch: what it is made of is checked there
         return pydantic.TypeAdapter(Any)

@@ -106,7 +106,7 @@ REFUSED = {
     "rounds=1e3": "must be a valid integer",
     "epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
     "seed=[0,1]": "seed=[0, 1]: must be a valid integer",
-    "cluster.workers=0": "cluster.workers=0: must be greater than or equal to 1; it counts workers",
+    "cluster.workers=0": "cluster.workers=0: must be greater than 0; it counts workers",
     # options of classes
     "task.regularization=-1": "task.regularization=-1: must be greater than or equal to 0",
     "task.batch_size=0": "task.batch_size=0: must be greater than 0",
@@ -114,7 +114,7 @@ REFUSED = {
     "task=logreg/synthetic task.dataset.features=3e9": "task.dataset.features=3000000000.0: must be",
     "task=text/markov warmup_rounds=0 task.dataset.length=999": "length=999: must be greater than or equal to 1000",
     "task=text/markov warmup_rounds=0 task.model.dropout=1": "task.model.dropout=1: must be less than 1",
-    "task.partition=random": "task.partition=random: must be 'contiguous', 'shuffled' or 'dirichlet'",
+    "task.partition=random": "task.partition=random: no such choice; Valid: contiguous, shuffled, dirichlet",
     "update.beta1=1": "beta1=1: must lie in [0, 1)",
     # classes and paths
     "algorithm._target_=os.system": "algorithm._target_=os.system: must be a class or function of algorithms, data",
@@ -163,7 +163,7 @@ OF_IMAGES = {
     "device=cuda": "device=cuda: torch sees no CUDA GPU here",
     "task.evaluation_rows=0": "task.evaluation_rows=0: must be greater than 0",
     "task.padding=-1": "task.padding=-1: must be greater than or equal to 0",
-    "task.precision=half": "task.precision=half: must be 'float32', 'tf32'",
+    "task.precision=half": "task.precision=half: no such choice; Valid: float32, tf32, bf16",
 }
 
 
