@@ -59,7 +59,7 @@ class Shard:
 
         Raises LostContact where it takes others who are gone.
         """
-        mine = torch.stack([measure(part) for part in x.split(piece(self.d), -1)], -1)
+        mine = of_pieces(x, piece(self.d), measure)
         if self.is_whole:
             return mine
         counts = [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]
@@ -85,6 +85,13 @@ class Shard:
     def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """Our numbers [..., c] and those of all other shards, so many each, in order. Raises LostContact."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
+
+
+def of_pieces(x: Tensor, size: int, measure: Callable[[Tensor], Tensor]) -> Tensor:
+    """`measure` of every piece [..., c] of vectors x [..., d], as [..., P]."""
+    end = x.shape[-1] // size * size
+    rows = measure(x[..., :end].unflatten(-1, (end // size, size)))  # at once, and alike for any number of threads
+    return torch.cat([rows, measure(x[..., end:]).unsqueeze(-1)], -1) if end < x.shape[-1] else rows
 
 
 def whole(d: int) -> Shard:

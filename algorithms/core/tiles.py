@@ -1,28 +1,42 @@
-"""A round of one worker, in place and tile by tile: tiles fit the cache, and no whole vector is copied.
+"""A round of one worker tile by tile: tiles fit the cache, and no whole vector is copied.
 
 A tile may need a number of the whole vector, such as a scale. It then stops and hands over its part of that number.
-The parts of all tiles are combined, and every tile starts again with the result. Nothing is written before that.
+The parts of all tiles are combined, and every tile repeats the call that stopped, with the result. Nothing is written
+before that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from ..compressors.base import Shardable, Vector, Wrapper
-from ..compressors.shard import Shard, piece
+from ..compressors.shard import Shard, of_pieces, piece
 from ..utils.seeding import MessageKey
-from .algorithm import Algorithm, ReplicaState, ServerState, WorkerState, as_dicts, from_dicts, leaves, nested
+from .algorithm import (
+    Algorithm,
+    Answer,
+    ReplicaState,
+    Sent,
+    ServerState,
+    WorkerState,
+    as_dicts,
+    from_dicts,
+    leaves,
+    nested,
+)
 from .update_rules import Lr
 
 TILE = 2**17
 """Least number of coordinates of a tile. It has whole pieces, so sums are bit for bit those of whole vectors."""
+
+
+T = TypeVar("T")
 
 
 class Storage(Protocol):
@@ -51,27 +65,40 @@ def supports_tiles(algorithm: Algorithm, device: torch.device) -> bool:
     return is_coordinatewise and not algorithm.combine.needs_payloads and device.type == "cpu"
 
 
-class InPlaceStates:
-    """The states of one worker and its server for vectors [d]. `round` writes into them.
+class TiledStates:
+    """The states of one worker and its server for vectors [d], tile by tile. `round` replaces them.
 
-    Vectors that `is_mirrored` makes equal share memory; no others do. Vectors that no later round reads are not
-    written. offset: where the vectors begin in the storage of gradient and x.
+    Vectors that `is_mirrored` makes equal share memory. offset: where the vectors begin in the storage of gradient
+    and x.
     """
 
     def __init__(self, algorithm: Algorithm, states: States, d: int, offset: int = 0) -> None:
         self._shares_aggregate = type(algorithm).aggregate is Algorithm.aggregate and algorithm.uplink.is_mirrored
         self._shares_signal = type(algorithm).received is Algorithm.received and algorithm.downlink.is_mirrored
-        self.d, self._offset = d, offset
-        self.states = self._separate(states)
-        vectors = _vectors(self.states, d)
+        self._offset = offset
+        size = max(TILE, piece(d))
+        self._tiles = [Tile(begin, min(begin + size, d), d) for begin in range(0, d, size)]
+        if self._shares_aggregate:  # exact; a worker loaded from the mean of other workers has it up to rounding
+            states = states._replace(worker=replace(states.worker, memory=states.server.aggregate.unsqueeze(-2)))
+        vectors = _vectors(states, d)
         mirrors = {"server.aggregate": self._shares_aggregate, "replica.signal": self._shares_signal}
-        kept = [name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name)]
-        self._kept = [attrgetter(name) for name in kept]
-        self._tiles: list[tuple[Tile, States]] = []
-        for begin in range(0, d, size := max(TILE, piece(d))):
-            tile = Tile(begin, min(begin + size, d), d)
-            slices = {name: vector[..., tile.begin : tile.end] for name, vector in vectors.items()}
-            self._tiles.append((tile, _with_vectors(self.states, slices)))
+        kept = (name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name))
+        self._kept = {name: attrgetter(name) for name in kept}
+        self._states = [
+            self._mirrored(
+                _with_vectors(
+                    states, {name: one[..., tile.begin : tile.end].clone() for name, one in vectors.items()}
+                )
+            )
+            for tile in self._tiles
+        ]
+
+    def whole(self) -> States:
+        """Copies of the states, with whole vectors."""
+        vectors = {name: torch.cat([get(states) for states in self._states], -1) for name, get in self._kept.items()}
+        d, first = self._tiles[0].d, _vectors(self._states[0], self._tiles[0].size)
+        unread = {name: one[..., :1].expand(*one.shape[:-1], d) for name, one in first.items()}
+        return self._mirrored(_with_vectors(self._states[0], unread | vectors))
 
     def round(self, algorithm: Algorithm, gradient: Storage, x: Storage, lr: Lr, t: int, seed: int) -> None:
         """Round t for the worker's gradient [d] at x [d]: update x and the states.
@@ -79,66 +106,89 @@ class InPlaceStates:
         The numbers are those of worker, server and replica on whole vectors. algorithm: the constructor's, perhaps
         with other hyperparameters.
         """
-        results: list[Tensor] = []
         current = _CurrentTile()
         local = current.localize(algorithm)
-        step = partial(self._step_tile, local, gradient, x, lr, t, seed)
-        while reductions := list(self._step_tiles(current, results, step)):
-            parts, (combine, *_) = zip(*reductions, strict=True)
-            results.append(combine(torch.cat(parts, -1)))
+        steps = [self._step(number, local, current, gradient, x, lr, t, seed) for number in range(len(self._tiles))]
+        result = None
+        while reductions := [one for one in (_advance(step, result) for step in steps) if one]:
+            result = reductions[0].combine(torch.cat([one.part for one in reductions], -1))
 
-    def _step_tiles(
-        self, current: _CurrentTile, results: list[Tensor], step: Callable[[Tile, States], None]
-    ) -> Iterator[tuple[Tensor, Callable[[Tensor], Tensor]]]:
-        for tile, old in self._tiles:
-            current.tile = tile
-            tile.restart(results)
-            try:
-                step(tile, old)
-            except _NeedsReduction as needed:
-                yield needed.part, needed.combine  # the exception itself would keep the tile's tensors alive
-
-    def _step_tile(
-        self, local: Algorithm, gradient: Storage, x: Storage, lr: Lr, t: int, seed: int, tile: Tile, old: States
-    ) -> None:
-        worker, server, replica = old
+    def _step(
+        self,
+        number: int,
+        local: Algorithm,
+        current: _CurrentTile,
+        gradient: Storage,
+        x: Storage,
+        lr: Lr,
+        t: int,
+        seed: int,
+    ) -> Steps[None]:
+        tile, (worker, server, replica) = self._tiles[number], self._states[number]
         bounds = self._offset + tile.begin, self._offset + tile.end
-        replica = replace(replica, x=x.read(*bounds))
-        up, worker = local.worker(gradient.read(*bounds).unsqueeze(0), worker, replica, lr, t, seed)
-        aggregate = worker.memory.squeeze(-2) if self._shares_aggregate else local.aggregate(up, server, t)
-        norm = None if local.clip is None else tile.norm(aggregate)
-        down, server = local.server_message(aggregate, server, t, seed, norm)
-        signal = server.memory if self._shares_signal else local.received(down, replica, t)
-        norm = None if local.clip is None else tile.norm(signal)
-        replica = local.apply_signal(signal, replica, lr, t, norm)
-        new = [get(States(worker, server, replica)) for get in self._kept]
-        new = [one.clone() if one._is_view() else one for one in new]  # a view may be of a tensor written before it
-        x.write(bounds[0], replica.x)
-        for get, one in zip(self._kept, new, strict=True):
-            get(old).copy_(one)
 
-    def _separate(self, states: States) -> States:
-        known: set[int] = set()
-        vectors = _vectors(states, self.d)
-        for name, vector in vectors.items():
-            place = vector.untyped_storage().data_ptr()
-            if place in known:
-                vectors[name] = vector.clone()
-            known.add(place)
-        worker, server, replica = _with_vectors(states, vectors)
-        if self._shares_aggregate:  # exact; a worker loaded from the mean of other workers has it up to rounding
-            worker = replace(worker, memory=server.aggregate.unsqueeze(-2))
+        def work() -> Sent:
+            at = replace(replica, x=x.read(*bounds))
+            return local.worker(gradient.read(*bounds).unsqueeze(0), worker, at, lr, t, seed)
+
+        def serve() -> Answer:
+            aggregate = sent.memory.squeeze(-2) if self._shares_aggregate else local.aggregate(up, server, t)
+            norm = None if local.clip is None else tile.norm(aggregate)
+            return local.server_message(aggregate, server, t, seed, norm)
+
+        def move() -> ReplicaState:
+            at = replace(replica, x=x.read(*bounds))
+            signal = answered.memory if self._shares_signal else local.received(down, at, t)
+            norm = None if local.clip is None else tile.norm(signal)
+            return local.apply_signal(signal, at, lr, t, norm)
+
+        up, sent = yield from current.steps(tile, work)
+        down, answered = yield from current.steps(tile, serve)
+        moved = yield from current.steps(tile, move)
+        x.write(bounds[0], moved.x)
+        if not server.aggregate.stride(-1):  # no later round reads it
+            answered = replace(answered, aggregate=server.aggregate)
+        if not replica.signal.stride(-1):
+            moved = replace(moved, signal=replica.signal)
+        states = States(sent, answered, replace(moved, x=replica.x))
+        # A view may be of gradient or x, which will be written.
+        views = {name: one.clone() for name, get in self._kept.items() if (one := get(states))._is_view()}
+        self._states[number] = self._mirrored(
+            _with_vectors(states, _vectors(states, tile.size) | views) if views else states
+        )
+
+    def _mirrored(self, states: States) -> States:
+        worker, server, replica = states
+        if self._shares_aggregate:
+            server = replace(server, aggregate=worker.memory.squeeze(-2))
         if self._shares_signal:
             replica = replace(replica, signal=server.memory)
         return States(worker, server, replica)
 
 
-class _NeedsReduction(Exception):
+class _Reduction(NamedTuple):
     """A tile's part of a number of the whole vector, and the function that makes it of all concatenated parts."""
 
-    def __init__(self, part: Tensor, combine: Callable[[Tensor], Tensor]) -> None:
+    part: Tensor
+    combine: Callable[[Tensor], Tensor]
+
+
+class _NeedsReduction(Exception):
+    def __init__(self, reduction: _Reduction) -> None:
         super().__init__()
-        self.part, self.combine = part, combine
+        self.reduction = reduction
+
+
+Steps = Generator[_Reduction, Tensor, T]
+"""Computes something for a tile, with a stop for every reduction."""
+
+
+def _advance(steps: Steps[None], result: Tensor | None) -> _Reduction | None:
+    """Go on with the result of the last reduction, to the next one or the end."""
+    try:
+        return steps.send(result)  # pyright: ignore[reportArgumentType]: None starts it
+    except StopIteration:
+        return None
 
 
 class Tile(Shard):
@@ -156,8 +206,7 @@ class Tile(Shard):
     def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
         if self.is_whole:
             return super().by_piece(x, measure)
-        pieces = x.split(piece(self.d), -1)
-        return self._reduce(lambda: torch.stack([measure(part) for part in pieces], -1), lambda parts: parts)
+        return self._reduce(lambda: of_pieces(x, piece(self.d), measure), lambda parts: parts)
 
     def apply_to_whole(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """This tile of function(whole vector [..., d]); x [..., size] is the tile of the argument."""
@@ -166,7 +215,7 @@ class Tile(Shard):
     def _reduce(self, part: Callable[[], Tensor], combine: Callable[[Tensor], Tensor]) -> Tensor:
         result = next(self._results, None)
         if result is None:
-            raise _NeedsReduction(part(), combine)
+            raise _NeedsReduction(_Reduction(part(), combine))
         return result
 
 
@@ -174,6 +223,18 @@ class _CurrentTile:
     """The tile that is being computed."""
 
     tile: Tile
+
+    def steps(self, tile: Tile, function: Callable[[], T]) -> Steps[T]:
+        """The function's result for a tile."""
+        results: list[Tensor] = []
+        while True:
+            self.tile = tile
+            tile.restart(results)
+            try:
+                return function()
+            except _NeedsReduction as needed:
+                reduction = needed.reduction  # the exception itself would keep the tile's tensors alive
+            results.append((yield reduction))
 
     def localize(self, algorithm: Algorithm) -> Algorithm:
         """The algorithm for vectors on the current tile."""

@@ -89,7 +89,7 @@ class Update(ABC):
             u = u + self.weight_decay * x
         direction, moments = self.direction(u, moments, t)
         if self.weight_decay and self.decoupled:
-            x = _minus(x, lr * self.weight_decay * x)
+            x = x * (1 - lr * self.weight_decay)
         return _minus(x, lr * direction), moments
 
     def second_moment(self, moments: Moments) -> Tensor | None:
@@ -158,17 +158,19 @@ class Adaptive(Update):
 
     def _averages(self, u: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""
-        m = (self.beta1 * moments.m).add_((1 - self.beta1) * u)
-        v = (self.beta2 * moments.v).add_(((1 - self.beta2) * u).mul_(u))
+        m = torch.lerp(moments.m, u, 1 - self.beta1)
+        v = (self.beta2 * moments.v).addcmul_(u, u, value=1 - self.beta2)
         return m, v
 
     def _direction(self, m: Tensor, w: Tensor, t: int) -> Tensor:
         if self.form == "paper":
-            return m / (w + self.nu).sqrt_()
-        if self.form == "uncorrected":
-            return m / w.sqrt().add_(self.nu)
-        root = w.sqrt().div_((1 - self.beta2**t) ** 0.5).add_(self.nu)
-        return (m / root).div_(1 - self.beta1**t)
+            root = (w + self.nu).sqrt_()
+        elif self.form == "uncorrected":
+            root = w.sqrt().add_(self.nu)
+        else:
+            first, second = 1 - self.beta1**t, 1 - self.beta2**t
+            root = w.sqrt().mul_(first / second**0.5).add_(first * self.nu)
+        return m / root
 
 
 @dataclass(frozen=True, kw_only=True)

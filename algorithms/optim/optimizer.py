@@ -3,7 +3,6 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -18,7 +17,7 @@ from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import SideBySide, seed_of_part
 from ..core.grouped import States as PartStates
-from ..core.tiles import InPlaceStates, States, supports_tiles
+from ..core.tiles import States, TiledStates, supports_tiles
 from ..utils.seeding import keyed_seed
 from .flat_params import Flat, FlatView
 from .optimizer_state import (
@@ -243,7 +242,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         for number, part, size in zip(self._active, current.parts, current.sizes, strict=True):
             self.meter.count_group(number, part, size, t, self._flat.dtype)
 
-    def _in_place_states(self) -> list[InPlaceStates]:
+    def _in_place_states(self) -> list[TiledStates]:
         """The states of every part for rounds in place; empty where a round needs other ranks or whole vectors.
 
         With them the parameters are the only copy of x.
@@ -255,11 +254,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
         assert self._servers is not None
         replicas = [replace(replica, x=replica.x.new_empty(0)) for replica in self._replicas]
         states = map(States, self._workers, self._servers, replicas)
-        in_place = list(map(InPlaceStates, parts, states, sizes, accumulate(sizes, initial=0)))
-        self._workers, self._servers, self._replicas = zip(*(one.states for one in in_place), strict=True)
+        in_place = list(map(TiledStates, parts, states, sizes, accumulate(sizes, initial=0)))
+        del self._workers, self._servers, self._replicas  # `_whole_states` makes them anew
         return in_place
 
-    def _round_in_place(self, in_place: list[InPlaceStates]) -> bool:
+    def _round_in_place(self, in_place: list[TiledStates]) -> bool:
         """A round of the only worker. Returns False for a skipped one."""
         flat, t, settings = self._flat, self.t + 1, self._read_groups(self._active)
         flat.check()
@@ -314,7 +313,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
         One parameter's entry in `state` has it all, in nested dicts of tensors and numbers with a digest.
         """
-        state = deepcopy(self._state()) if self._in_place else self._state()
+        state = self._state()
         # Torch's checkpoint functions drop entries of parameters that require no gradient.
         shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
         self.state[shown] = with_digest(state)
@@ -349,29 +348,34 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         found, self.param_groups = state["state"]["round"], state["param_groups"]
-        here = to_device(deepcopy(found) if self._in_place else found, self._flat.device)
-        self._workers = parts_from_dicts(here["worker"], self._workers)
-        self._replicas = parts_from_dicts(here["replica"], self._replicas)
-        self._servers = None if self._servers is None else parts_from_dicts(here["server"], self._servers)
+        here, (workers, servers, replicas) = to_device(found, self._flat.device), self._whole_states()
+        self._workers = parts_from_dicts(here["worker"], workers)
+        self._replicas = parts_from_dicts(here["replica"], replicas)
+        self._servers = None if servers is None else parts_from_dicts(here["server"], servers)
         self.t, self.skipped = here["t"], here["skipped"]
         counters = [BitCounter(**part) for part in here["meter"]["groups"]]
         self.meter = GroupedBitCounter(**{**here["meter"], "groups": counters})
         self._flat.write(self._master())
         self._in_place = self._in_place_states()
 
+    def _whole_states(self) -> tuple[PartStates, PartStates | None, PartStates]:
+        """Of workers, servers and replicas."""
+        if not self._in_place:
+            return self._workers, self._servers, self._replicas
+        parts = self._flat.read().split(self._initial.sizes)
+        workers, servers, replicas = zip(*(one.whole() for one in self._in_place), strict=True)
+        return workers, servers, tuple(replace(one, x=part) for one, part in zip(replicas, parts, strict=True))
+
     def _state(self) -> dict:
-        replicas = self._replicas
-        if self._in_place:
-            parts = self._flat.read().split(self._initial.sizes)
-            replicas = tuple(replace(replica, x=part) for replica, part in zip(replicas, parts, strict=True))
+        workers, servers, replicas = self._whole_states()
         return {
             "of": self._identity(self._initial, self._flat),
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
-            "worker": parts_to_dicts(self._workers),
+            "worker": parts_to_dicts(workers),
             "replica": parts_to_dicts(replicas),
-            "server": None if self._servers is None else parts_to_dicts(self._servers),
+            "server": None if servers is None else parts_to_dicts(servers),
         }
 
     def _identity(self, initial: SideBySide, flat: Flat) -> dict[str, object]:

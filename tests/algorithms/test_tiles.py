@@ -55,7 +55,7 @@ def test_tiles_make_the_numbers_of_whole_vectors(name, monkeypatch):
     worker, server, replica = start()
     stored, states = Stored(x), tiles.States(*start())
     states = states._replace(replica=replace(states.replica, x=x.new_empty(0)))
-    in_place = tiles.InPlaceStates(algorithm, states, D)
+    in_place = tiles.TiledStates(algorithm, states, D)
     for t in range(1, ROUNDS + 1):
         gradient = torch.randn(D, generator=generator)
         up, worker = algorithm.worker(gradient.unsqueeze(0), worker, replica, 0.01, t, SEED)
