@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -82,6 +82,10 @@ class SideBySide:
         signals = [part.received(*given, t) for part, *given in self._each(payloads, states)]
         norm = self._norm(signals)
         return tuple(part.apply_signal(*given, t, norm) for part, *given in self._each(signals, states, lrs))
+
+    def unpacked(self) -> Self:
+        """These algorithms on the dense path: the same numbers, nothing packed that no `combine` looks at."""
+        return replace(self, parts=tuple(part.unpacked() for part in self.parts))
 
     def check(self) -> None:
         """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""

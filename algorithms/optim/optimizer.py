@@ -210,11 +210,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
             gradient = torch.zeros_like(gradient)
         at = zip(self._replicas, x.split(self._initial.sizes), strict=True)
         replicas = tuple(replace(replica, x=part) for replica, part in at)
-        up, workers = current.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
+        executed = current if self._wire else current.unpacked()
+        up, workers = executed.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
         gradient_flags = self._flat.gradient_flags()
         down = servers = None
         if self._wire:
-            self._wire.algorithm = current
+            self._wire.algorithm = executed
             readiness = "refused" if wrong else "ready" if usable else "not finite"
             lr, replicated = settings[0]["lr"], self._digest_replicated()
             down, servers, gradient_flags = self._wire.step(
@@ -222,13 +223,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
             )
         elif usable and may_step(gradient_flags, count, self._needs_all):
             assert self._servers is not None
-            down, servers = current.server(up, self._servers, t, self.seed)
+            down, servers = executed.server(up, self._servers, t, self.seed)
         if wrong:
             raise wrong
         if down is None:
             self._skip_round(gradient_flags)
             return loss
-        self._replicas = current.replica(down, replicas, lrs, t)
+        self._replicas = executed.replica(down, replicas, lrs, t)
         unmoved = [place for i, place in enumerate(self._flat.places()) if not gradient_flags >> i & 1]
         if unmoved:
             self._replicas = _restore(self._replicas, replicas, unmoved)
@@ -248,7 +249,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         With them the parameters are the only copy of x.
         """
         parts, sizes = self._initial.parts, self._initial.sizes
-        alone = not self._is_distributed and not self._flat.is_master and (len(parts) == 1 or parts[0].clip is None)
+        alone = not (self._is_distributed or self._flat.is_master) and (len(parts) == 1 or parts[0].clip is None)
         if not (alone and all(supports_tiles(part, self._flat.device) for part in parts)):
             return []
         assert self._servers is not None
