@@ -28,8 +28,8 @@ _GO, _SKIP, _REFUSED, _DIFFER = range(4)  # first number of a verdict; _DIFFER +
 _ADVICE = {
     "round": "load states that all ranks saved in the same step",
     "lr": "give schedulers the same number on every rank, such as the mean of all ranks' losses",
-    "x": "change parameters from outside on all ranks alike or not at all, and use machines that compute alike; "
-    "DistributedDataParallel.join is not supported",
+    "x": "give every rank the same number of steps (DistributedDataParallel.join is not supported), change "
+    "parameters on all ranks alike, and use machines that compute alike",
     "replicated": "parameters outside this optimizer must be equal too; average their gradients over the ranks",
     "settings": "set lr, weight_decay, betas and momentum of every parameter group alike on all ranks",
 }

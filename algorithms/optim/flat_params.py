@@ -38,10 +38,14 @@ class Flat:
         for number, (param, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(param) != kind:
                 was, now = (" ".join(map(str, one)) for one in (kind, _kind(param)))
-                raise ValueError(f"parameter {number} was {was} and is {now}: make a new optimizer")
+                raise ValueError(
+                    f"parameter {number} was {was} and is {now}: convert, resize and move a model before you make "
+                    "its optimizer or DistributedDataParallel"
+                )
         if any(param.requires_grad for param in self._frozen):
             raise ValueError(
-                "a parameter was frozen when the optimizer was made and now requires a gradient; make a new optimizer"
+                "a parameter was frozen at the start and now requires a gradient: make a new optimizer and "
+                "DistributedDataParallel, if any"
             )
 
     def gradient_flags(self) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -56,6 +55,7 @@ class LocalSteps(torch.optim.Optimizer):
 
     # Otherwise a rank whose gradient overflows would not count its step.
     _step_supports_amp_scaling = CompressedOptimizer._step_supports_amp_scaling
+    join_hook = CompressedOptimizer.join_hook
 
     def __init__(
         self,
@@ -73,16 +73,16 @@ class LocalSteps(torch.optim.Optimizer):
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state
-        self._initial_forms = self._forms()
+        for kind in ("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+            setattr(self, f"_optimizer_{kind}_hooks", getattr(inner, f"_optimizer_{kind}_hooks"))
         self._flat = Flat([param for group in self.param_groups for param in group["params"]])
         x = self._flat.read()
         self.algorithm = _resolve_method(method, self.workers, len(x), options)
         self.algorithm.check(len(x))
         self._wire = None
         if is_distributed:
-            check_consistency(
-                x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": self._initial_forms}
-            )
+            shapes = [tuple(param.shape) for param in self._flat.params]
+            check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": shapes})
             with contact():
                 dist.broadcast(x, group=group, group_src=0)
             self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, group)
@@ -121,7 +121,7 @@ class LocalSteps(torch.optim.Optimizer):
         As in torch, tensors of the inner state are not copied: the next step changes them.
         """
         found = self.inner.state_dict()
-        own = self._state(found["state"])
+        own = self._state(_states_in_order(found))
         first = min(found["state"])
         shown = {**found["state"][first], _STATE_KEY: with_digest(own)}
         return {**found, "state": {**found["state"], first: shown}}
@@ -136,9 +136,11 @@ class LocalSteps(torch.optim.Optimizer):
         try:
             states = {number: dict(one) for number, one in state_dict["state"].items()}
             [own] = [one.pop(_STATE_KEY) for one in states.values() if _STATE_KEY in one]
+            here = self._state(_states_in_order({**state_dict, "state": states}))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"this is no state_dict of a {type(self).__name__}: {_STATE_KEY} is missing") from error
-        here = self._state(states)
+            raise ValueError(
+                f"this is no state_dict of a {type(self).__name__}: {_STATE_KEY} or param_groups is missing"
+            ) from error
         check_state({**own, "inner": here["inner"]}, here, here["of"], type(self).__name__)
         try:
             self.inner.load_state_dict({**state_dict, "state": states})
@@ -196,24 +198,21 @@ class LocalSteps(torch.optim.Optimizer):
 
     def _local_model(self) -> Tensor:
         """x_i [d]. Raises ValueError where parameters changed their form, and FloatingPointError."""
-        forms = enumerate(zip_longest(self._forms(), self._initial_forms, fillvalue="missing"))
-        if changed := [f"parameter {number} is {now}, and was {was}" for number, (now, was) in forms if now != was]:
-            raise ValueError(f"step {self.t}: {changed[0]}; make a new LocalSteps on every rank")
+        self._flat.check()
+        trained = [id(param) for group in self.param_groups for param in group["params"] if param.requires_grad]
+        if trained != [*map(id, self._flat.params)]:
+            raise ValueError(f"step {self.t}: parameters were frozen or added; make a new LocalSteps on every rank")
         x = self._flat.read(self._replica.x)
         if not is_finite(x):
             raise FloatingPointError(f"step {self.t}: the model of rank {self.rank} is not finite; take a smaller lr")
         return x
-
-    def _forms(self) -> list[str]:
-        params = [param for group in self.param_groups for param in group["params"]]
-        return [f"{tuple(one.shape)} of {one.dtype}{'' if one.requires_grad else ', frozen'}" for one in params]
 
     def _settings(self) -> list[dict[str, Any]]:
         """Settings of the parameter groups, which all ranks must share."""
         plain = [{name: value for name, value in group.items() if name != "params"} for group in self.param_groups]
         return [{k: v.tolist() if isinstance(v, Tensor) else v for k, v in group.items()} for group in plain]
 
-    def _state(self, inner: dict[Any, Any]) -> dict[str, Any]:
+    def _state(self, inner: list[Any]) -> dict[str, Any]:
         """This object's own state, for these states of the inner optimizer."""
         return {
             "of": self._identity(len(self._replica.x)),
@@ -224,7 +223,7 @@ class LocalSteps(torch.optim.Optimizer):
             "worker": as_dicts(self._worker),
             "replica": as_dicts(self._replica),
             "server": as_dicts(self._server),
-            "inner": state_digest(dict(sorted(inner.items()))),
+            "inner": state_digest(dict(enumerate(inner))),
         }
 
     def _identity(self, d: int) -> dict[str, object]:
@@ -244,6 +243,12 @@ class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
         if down is not None:
             self._next += self._period - 1
         return down, server, gradient_flags
+
+
+def _states_in_order(state_dict: dict[str, Any]) -> list[Any]:
+    """The parameters' states in order, without empty ones; torch may call parameters by numbers or by names."""
+    params = (param for group in state_dict["param_groups"] for param in group["params"])
+    return [state for param in params if (state := state_dict["state"].get(param))]
 
 
 def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:

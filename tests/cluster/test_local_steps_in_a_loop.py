@@ -210,7 +210,7 @@ MISTAKES: dict[str, tuple[Befalls, str, str]] = {  # what the last rank says, an
     ),
     "frozen": (
         freeze,
-        r"ValueError: step 6: parameter 1 is \(5,\) of torch.float64, frozen, and was \(5,\) of torch.float64; make",
+        "ValueError: step 6: parameters were frozen or added; make",
         "Disagreement: step 6: rank 1 differs from the others in parameters: it cannot step",
     ),
 }
