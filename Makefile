@@ -16,8 +16,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 
 # What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
 KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=% DEADLINE=% RESULTS=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
-ifneq ($(and $(KEYS),$(filter-out demo report leaderboard gpu reproduce-%,$(or $(MAKECMDGOALS),help))),)
-$(error $(KEYS): only demo, report, leaderboard, gpu and reproduce-... take keys)
+ifneq ($(and $(KEYS),$(filter-out demo report leaderboard gpu reproduce-% enter-%,$(or $(MAKECMDGOALS),help))),)
+$(error $(KEYS): only demo, report, leaderboard, gpu, reproduce-... and enter-... take keys)
 endif
 
 help:  ## list the targets
@@ -58,6 +58,9 @@ FIGURES := figure-2 figure-2-wide figure-2-top-k methods why why-frozen why-stoc
 	figure-1 bandwidth figure-3-vgg16 figure-1-vgg16 figure-3-wrn16-4 figure-1-wrn16-4
 
 reproduce-all: $(FIGURES:%=reproduce-%)  ## every figure
+
+enter-%: $(READY)  ## enter-digits, enter-logreg, … (conf/leaderboard/ has them all): make enter-digits algorithm=cd_adam
+	$(BIN)/python -m experiments.enter track=$(subst -,_,$*) $(KEYS) $(ARGS)
 
 redraw: $(READY)  ## the committed figures, drawn and judged again from their tables
 	$(BIN)/python -m experiments.redraw $(ARGS)

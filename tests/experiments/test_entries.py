@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from common.errors import UsageError
 from experiments import check, enter
 from experiments.entries.entry import read, read_rows, write
 from experiments.entries.verify import problems
@@ -20,7 +21,7 @@ TRACK = {
     },
     "overrides": ["rounds=8", "eval_every=2", "cluster.workers=4"],
     "seeds": [0, 1],
-    "tuning": {"seed": 9, "share": 0.5, "trials": 3, "factors": [0.1, 1, 10]},
+    "tuning": {"seed": 9, "share": 0.5, "trials": 2, "factors": [0.1, 1, 10]},
 }
 
 
@@ -29,11 +30,12 @@ def entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     """Enters a method to the track, by a package that has it; returns the folder of its entry."""
     file = tmp_path / "small_track" / "conf" / "leaderboard" / "small.yaml"
     file.parent.mkdir(parents=True)
-    file.write_text(yaml.safe_dump(TRACK))
     (tmp_path / "small_track" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def run(*words: str, algorithm: str = "cd_adam", place: str = "results") -> Path:
+    def run(*words: str, algorithm: str = "cd_adam", place: str = "results", tasks: int = 2) -> Path:
+        some = dict(list(TRACK["tasks"].items())[:tasks])
+        file.write_text(yaml.safe_dump({**TRACK, "tasks": some}))
         fixed = ["track=small", "packages=[small_track]", f"algorithm={algorithm}", "jobs=1"]
         enter.main([*fixed, f"results_dir={tmp_path / place}", *words])
         return next((tmp_path / place / "leaderboard" / "small").iterdir())
@@ -44,16 +46,36 @@ def entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = entered()
+    folder = entered(tasks=1)
     rows = read_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
     assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
     assert judged.groupby("seed")["round"].max().to_dict() == {0: 8, 1: 8}
-    best = trials[trials["round"] == 4].sort_values("grad_norm").drop_duplicates("task").set_index("task")["lr"]
-    assert best.to_dict() == {task: chosen.setting["lr"] for task, chosen in read(folder).tasks.items()}
-    assert judged.groupby("task")["lr"].unique().map(list).to_dict() == {task: [lr] for task, lr in best.items()}
+    best = trials[trials["round"] == 4].sort_values("grad_norm")["lr"].iloc[0]
+    [chosen] = read(folder).tasks.values()
+    assert chosen.setting == {"lr": best}
+    assert set(judged["lr"]) == {best}
     check.main([str(folder.parents[2])])
-    assert capsys.readouterr().out.endswith("10 run folders and 1 entries, 0 damaged\n")
+    assert capsys.readouterr().out.endswith("4 run folders and 1 entries, 0 damaged\n")
+
+
+def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
+    [candidate], _ = enter.read(["track=digits", "algorithm=econtrol", "+algorithm.entry={algorithm.eta:[0.1,0.5]}"])
+    [grid] = candidate.grids.values()
+    assert grid == {"lr": [0.01, 0.03, 0.1, 0.3], "algorithm.eta": [0.1, 0.5]}
+    trials = [cell.run for cell in candidate.trials()]
+    assert {run.algorithm.options["eta"] for run in trials} == {0.1, 0.5}
+    assert {(run.seed, run.rounds) for run in trials} == {(1000, 600)}
+    assert len(trials) == 8
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("rounds=10", "rounds=10: the track fixes this"), ("seeds=[0,99]", "seeds="), ("track=digit", "digits")],
+)
+def test_what_a_track_fixes_is_not_set(word: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        enter.read(["track=digits", "algorithm=cd_adam", word])
 
 
 @pytest.mark.slow
