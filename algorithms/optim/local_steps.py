@@ -142,10 +142,7 @@ class LocalSteps(torch.optim.Optimizer):
                 f"this is no state_dict of a {type(self).__name__}: {_STATE_KEY} or param_groups is missing"
             ) from error
         check_state({**own, "inner": here["inner"]}, here, here["of"], type(self).__name__)
-        try:
-            self.inner.load_state_dict({**state_dict, "state": states})
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
+        self.inner.load_state_dict({**state_dict, "state": states})
         self.param_groups, self.state = self.inner.param_groups, self.inner.state  # torch made new ones
         own = to_device(own, self._flat.device)
         self._worker = from_dicts(own["worker"], self._worker)
