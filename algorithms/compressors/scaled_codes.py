@@ -60,7 +60,7 @@ class ScaledCodes(Shardable):
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
         scale = nan_unless_finite(self._scale(x, shard))
         shares = self._by_scale(torch.div, x, divisor(scale))
-        return self._levels(shares, shard, key) + 0, scale  # + 0 because −0 has no code
+        return self._levels(shares, shard, key).add_(0), scale  # because −0 has no code
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         return shard.largest(x.abs())
@@ -158,7 +158,7 @@ class UniformQuantize(ScaledCodes):
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        return (shares * self.top).round()
+        return (shares * self.top).round_()
 
 
 @dataclass(frozen=True, init=False)

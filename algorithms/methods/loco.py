@@ -40,7 +40,7 @@ class AveragedError(Channel):
         if self.reset and key.round % self.reset == 0:
             return payload, torch.zeros_like(memory)
         lost = compensated - self.decode(payload, w.shape[-1], key.round)
-        return payload, self._kept(self.beta * memory + (1 - self.beta) * lost)
+        return payload, self._kept(torch.lerp(lost, memory, self.beta))
 
     def _kept(self, error: Tensor) -> Tensor:
         return error
