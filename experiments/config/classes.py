@@ -157,18 +157,25 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, bool | int | float | str | None)
 
 
-def _check_kind(target: Callable[..., Any], kind: Any, place: str) -> None:
-    """Raise UsageError unless a class or function makes what its place takes, by what it says of itself alone."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
-    wanted = [one for one in map(_plain, kinds) if _is_a_kind(one)]
-    if not wanted:
-        raise UsageError(f"{place}: this parameter takes no object")
+def makes(target: Callable[..., Any], kind: Any) -> bool:
+    """Whether a class or function makes an object of a kind, or of one of a union's, by what it says of itself."""
     made = target if inspect.isclass(target) else _plain(parameter_types(target).get("return"))
-    if not any(_is_one(made, one) for one in wanted):
-        words = " or ".join(f"{one.__module__}.{one.__name__}" for one in wanted)
+    return any(_is_one(made, one) for one in _kinds(kind))
+
+
+def _check_kind(target: Callable[..., Any], kind: Any, place: str) -> None:
+    if not _kinds(kind):
+        raise UsageError(f"{place}: this parameter takes no object")
+    if not makes(target, kind):
+        words = " or ".join(f"{one.__module__}.{one.__name__}" for one in _kinds(kind))
         raise UsageError(
             f"{place}: was not called: it must be a class of kind {words}, or be annotated to return one"
         )
+
+
+def _kinds(kind: Any) -> list[type]:
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
+    return [one for one in map(_plain, kinds) if _is_a_kind(one)]
 
 
 def _is_one(made: Any, kind: type) -> bool:

@@ -1,6 +1,5 @@
 """Which kind a class or function is of, and what the contract tests of that kind are handed."""
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,10 +11,12 @@ from algorithms.compressors import Compressor
 from algorithms.core.algorithm import Algorithm
 from common.errors import UsageError
 from data.dataset import Dataset, Images, Text
-from experiments.config.classes import Classes, parameter_types, targets
+from experiments.config.classes import Classes, makes, parameter_types, targets
 from experiments.config.compose import Config
 from experiments.contracts.test_algorithm import cases
 from experiments.tasks.task import Task
+
+KINDS = {"compressor": Compressor, "dataset": Dataset | Images | Text, "algorithm": Algorithm, "task": Task}
 
 STAND_INS: dict[object, object] = {
     Dataset: {"_target_": "data.embedded.breast_cancer"},
@@ -69,14 +70,9 @@ def subject(node: Config) -> Subject:
 
 
 def _kind(target: Callable) -> str:
-    """Found by its class or its annotations alone: nothing is called."""
-    made = target if inspect.isclass(target) else inspect.signature(target, eval_str=True).return_annotation
-    kinds = {"compressor": Compressor, "dataset": Dataset | Images | Text, "algorithm": Algorithm}
-    for kind, classes in kinds.items():
-        if inspect.isclass(made) and issubclass(made, classes):
-            return kind
-    if inspect.isclass(target) and hasattr(target, "gradients") and hasattr(target, "evaluate"):
-        return "task"
+    for name, kind in KINDS.items():
+        if makes(target, kind):
+            return name
     raise UsageError(
         f"{target.__module__}.{target.__qualname__}: can be checked if it is a compressor, a subclass of "
         "algorithms.compressors.Compressor; a task, a class with the methods of experiments.tasks.task.Task; an "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from inspect import Parameter
 from io import BytesIO
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import torch
@@ -160,15 +160,6 @@ class TestAlgorithm:
             with given(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
                 assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2).unsqueeze(-2)), state))
-
-    def test_looks_back_at_the_last_model(self, build_algorithm: Case) -> None:
-        """Where it takes gradients at the previous model too, replicas have that after every round."""
-        algorithm = build_algorithm()
-        for before, after in pairwise(run_of(build_algorithm)):
-            there = after.replica.previous
-            assert (there is not None) == algorithm.looks_back, f"expected looks_back, saw {there}"
-            if there is not None:
-                assert_same(there, before.replica.x, "the previous model")
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
         """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""

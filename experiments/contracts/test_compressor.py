@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import cache
-from threading import Barrier
 
 import pytest
 import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors import Compressor, Payload, Shardable, tensors
-from algorithms.compressors import shard as module
-from algorithms.compressors.shard import Shard
+from algorithms.compressors import Compressor, tensors
 from algorithms.utils.seeding import MessageKey
 from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, given
 
@@ -139,27 +134,6 @@ class TestCompressor:
         alike = draws(compressor, up) == draws(compressor, [key._replace(direction="down") for key in up])
         assert not alike, "expected different draws up and down, saw the same in 16 rounds"
 
-    def test_divides(self, compressor: Compressor, monkeypatch: pytest.MonkeyPatch) -> None:
-        """encode_shard on shards equals cut of a whole payload, and decodes to C(x), bit for bit."""
-        if not isinstance(compressor, Shardable):
-            pytest.skip("it is not divisible")
-        monkeypatch.setattr(module, "LEAST", 8)
-
-        def check(x: Tensor) -> None:
-            d = x.shape[-1]
-            cuts = (0, *list(compressor.places(d))[:2], d)
-            if len(cuts) == 2:
-                return
-            made, whole = encoded_apart(compressor, x, cuts, WORKERS), compressor.encode(x, WORKERS)
-            shards = [Shard(cuts, number) for number in range(len(made))]
-            for payload, one in zip(made, shards, strict=True):
-                for found, expected in zip(tensors(payload), tensors(compressor.cut(whole, one)), strict=True):
-                    assert_same(found, expected, f"coordinates {one.begin} to {one.end} encoded and cut")
-            parts = [compressor.decode_shard(payload, one) for payload, one in zip(made, shards, strict=True)]
-            assert_same(torch.cat(parts, -1), compressor(x, WORKERS), "shards decoded and C(x)")
-
-        for_inputs(compressor, check)
-
     def test_contracts(self, compressor: Compressor) -> None:
         """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ where that is not known."""
         assert isinstance(compressor.contractive, bool), f"contractive is {compressor.contractive}: True or False"
@@ -188,30 +162,6 @@ class TestCompressor:
             for j in ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist():
                 seen = f"saw {drawn[:, j].mean():.4g}, for {name} vectors, d = {len(x)}"
                 raise AssertionError(f"expected {x[j]:.4g} (± {room[j]:.2g}) in the mean of coordinate {j}, {seen}")
-
-
-@dataclass(frozen=True, eq=False)
-class ThreadShard(Shard):
-    """A shard of a thread, which asks those of the other shards for what it must know of theirs."""
-
-    barrier: Barrier
-    said: dict[int, Tensor] = field(default_factory=dict)
-
-    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        self.said[self.number] = mine
-        self.barrier.wait(20)  # seconds, for others who may have failed
-        everything = [self.said[number] for number in range(len(self.cuts) - 1)]
-        self.barrier.wait(20)
-        return everything
-
-
-def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
-    """What `encode_shard` makes of every shard of x [..., d], each in a thread that has nothing else of it."""
-    first = ThreadShard(cuts, 0, Barrier(len(cuts) - 1))
-    shards = [replace(first, number=number) for number in range(len(cuts) - 1)]
-    with ThreadPoolExecutor(len(shards)) as threads:
-        own = (x[..., shard.begin : shard.end].clone() for shard in shards)
-        return list(threads.map(lambda mine, shard: compressor.encode_shard(mine, shard, key), own, shards))
 
 
 @cache

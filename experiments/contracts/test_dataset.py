@@ -64,19 +64,6 @@ class TestDataset:
             assert set(labels.tolist()) <= wanted, f"labels {set(labels.tolist())}: expected {wanted}"
         assert set(parts[0][0].tolist()) == wanted, f"labels {set(parts[0][0].tolist())}: expected all of {wanted}"
 
-    def test_is_normalised_by_its_mean(self, load: Load) -> None:
-        """Images' mean and std, one a channel, are about those of the training pixels divided by 255."""
-        found = load()
-        if not isinstance(found, Images):
-            pytest.skip("these are no images")
-        channels = found.train_images.shape[-1]
-        assert len(found.mean) == len(found.std) == channels, f"expected mean and std of {channels} channels"
-        pixels = found.train_images.reshape(-1, channels) / 255
-        normal = (pixels - found.mean) / found.std
-        means, stds = normal.mean(0), normal.std(0)
-        kept = np.allclose(means, 0, atol=0.5) and np.allclose(stds, 1, atol=0.5)
-        assert kept, f"expected normalised pixels of mean 0 and std 1 (± 0.5), saw {means} and {stds}"
-
     def test_is_the_same_every_time(self, load: Load) -> None:
         """Two loads have the same content, by its SHA-256."""
         first, second = load().sha256(), load().sha256()

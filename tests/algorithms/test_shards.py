@@ -1,11 +1,15 @@
-"""Where vectors are cut for several servers, and what crosses then; TestCompressor.test_divides has the rest."""
+"""Where vectors are cut for several servers, and what crosses then."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Barrier
 
 import pytest
 import torch
+from torch import Tensor
 
 from algorithms.comm.sharded_server import cuts, exchange
 from algorithms.compressors import (
@@ -16,6 +20,7 @@ from algorithms.compressors import (
     LogQuantize,
     MinMaxUint8,
     Natural,
+    Payload,
     RandomK,
     ScaledSign,
     Shardable,
@@ -33,7 +38,6 @@ from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.naive import naive
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.utils.seeding import MessageKey
-from experiments.contracts.test_compressor import encoded_apart
 
 D = 200
 SIZES = (1, 100, 3, 7, 89)
@@ -54,6 +58,30 @@ def vectors() -> torch.Tensor:
     x[0, 1] = x[0, 1].round()
     x[1, 2] = 0
     return x
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadShard(Shard):
+    """A shard of a thread, which asks those of the other shards for what it must know of theirs."""
+
+    barrier: Barrier
+    said: dict[int, Tensor] = field(default_factory=dict)
+
+    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        self.said[self.number] = mine
+        self.barrier.wait(20)  # seconds, for others who may have failed
+        everything = [self.said[number] for number in range(len(self.cuts) - 1)]
+        self.barrier.wait(20)
+        return everything
+
+
+def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
+    """What `encode_shard` makes of every shard of x [..., d], each in a thread that has nothing else of it."""
+    first = ThreadShard(cuts, 0, Barrier(len(cuts) - 1))
+    shards = [replace(first, number=number) for number in range(len(cuts) - 1)]
+    with ThreadPoolExecutor(len(shards)) as threads:
+        own = (x[..., shard.begin : shard.end].clone() for shard in shards)
+        return list(threads.map(lambda mine, shard: compressor.encode_shard(mine, shard, key), own, shards))
 
 
 def method(compressor: Compressor, **options: bool) -> Algorithm:
