@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         usual = {one.name: one.default for one in fields(LaunchConfig)}
         launch = launch_of(usual | {key: value_of(key, given) for key in usual if value_of(key, given) is not None})
         candidates, seeds = read(given)
-        fitting = planned(candidates, seeds, launch, is_strict=value_of("algorithm", given) != "all")
+        fitting = planned(candidates, seeds, launch)
         if not launch.dry_run:
             failed = [candidate.name for candidate in fitting if not enter(candidate, seeds, launch)]
             if failed:
@@ -82,12 +82,10 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     return found, seeds
 
 
-def planned(
-    candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig, is_strict: bool
-) -> list[Candidate]:
+def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
     """Those that fit their tasks, after saying how many runs these are and how long they take.
 
-    Raises UsageError for the others where `is_strict`; else says why they are left out.
+    Others of several are left out, with the reason. Raises UsageError where a single one does not fit.
     """
     timed: dict[str, plan.Trial] = {}
     fitting, seconds, number = [], 0.0, 0
@@ -103,7 +101,7 @@ def planned(
                 build_algorithm(run, timed[kind].layout).check(timed[kind].d)
                 seconds += timed[kind].seconds(run)
         except (UsageError, ValueError) as error:
-            if is_strict:
+            if len(candidates) == 1:
                 raise UsageError(f"{candidate.name}: {error}") from error
             say(f"not entered: {candidate.name}: {error}")
             continue

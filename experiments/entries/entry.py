@@ -22,53 +22,33 @@ _TEXTS = ("run", "compressor", "setting", "status")
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What the trials of one task came to.
+    """What the trials of one task came to."""
 
-    Args:
-        setting: the values that were judged, by key: {"lr": 0.01}.
-        tried: the values of every key.
-        inside: whether smaller and larger step sizes were tried.
-        note: what speaks against the choice; empty for most.
-        config: of one of the judged runs, see `identity.settings`.
-    """
-
-    setting: Mapping[str, Any]
-    tried: Mapping[str, Sequence[Any]]
-    inside: bool
-    note: str
-    config: Mapping[str, Any]
+    setting: Mapping[str, Any]  # the values that are judged, by key: {"lr": 0.01}
+    tried: Mapping[str, Sequence[Any]]  # of every key
+    inside: bool  # whether smaller and larger step sizes were tried
+    note: str  # what speaks against the choice; empty for most
+    config: Mapping[str, Any]  # of the judged runs but for the seed, see `identity.settings`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What entry.yaml says.
-
-    Args:
-        version: of the track, see `Track.version`.
-        label, color, marker: how the method is drawn.
-        family: the kind of method, in its author's words.
-        overrides: of every run, besides the track's and the algorithm's.
-        tasks: by name what was chosen.
-        seeds: those that were judged.
-        code: the digest of every module that computed.
-        machines: commit, versions and hardware of the runs, as their environment.json have them.
-        rows_sha256: of rows.csv.xz.
-    """
+    """What entry.yaml says."""
 
     track: str
-    version: str
+    version: str  # of the track, see `Track.version`
     name: str
     algorithm: str
     label: str
     color: str
     marker: str
-    family: str
-    overrides: Sequence[str]
+    family: str  # the kind of method, in its author's words
+    overrides: Sequence[str]  # of every run, besides the track's
     packages: Sequence[str]
-    seeds: Sequence[int]
+    seeds: Sequence[int]  # that are judged
     tasks: Mapping[str, Chosen]
-    code: Mapping[str, str]
-    machines: Sequence[Mapping[str, Any]]
+    code: Mapping[str, str]  # the digest of every module that computed
+    machines: Sequence[Mapping[str, Any]]  # commit, versions and hardware, as environment.json of a run has them
     rows_sha256: str = ""
 
 

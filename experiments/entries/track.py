@@ -8,7 +8,7 @@ from typing import Annotated
 
 import yaml
 from annotated_types import Gt, Le, MinLen
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from common.errors import UsageError
@@ -19,49 +19,33 @@ from plots.claims.check import OPTIONS, Metric
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Goal:
-    """The levels of a task's metric that entries are ranked by, the easiest first, and overrides of its runs."""
+    """What entries are to reach on a task."""
 
     metric: Metric
-    levels: Annotated[tuple[float, ...], MinLen(1)]
-    overrides: tuple[str, ...] = ()
+    levels: Annotated[tuple[float, ...], MinLen(1)]  # the easiest first
+    overrides: tuple[str, ...] = ()  # of the task's runs
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Tuning:
-    """How every method is tuned.
+    """How every method is tuned."""
 
-    Args:
-        seed: of the trials. Nothing is judged on it.
-        share: the share of a run's rounds that a trial has.
-        trials: at most so many on each task.
-        factors: the step sizes, in units of the one that a method declares.
-        overrides: of the trials.
-    """
-
-    seed: int
-    share: Annotated[float, Gt(0), Le(1)]
-    trials: Annotated[int, Gt(0)]
-    factors: Annotated[tuple[float, ...], MinLen(1)]
-    overrides: tuple[str, ...] = ()
+    seed: int  # of the trials; nothing is judged on it
+    share: Annotated[float, Gt(0), Le(1)]  # of a run's rounds that a trial has
+    trials: Annotated[int, Gt(0)]  # at most, on each task
+    factors: Annotated[tuple[float, ...], MinLen(1)]  # of a method's usual step size
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Track:
-    """A track.
-
-    Args:
-        version: a hash of what its file says. Entries of different versions are not compared.
-        tasks: by the names of conf/task what is to be reached.
-        overrides: of every run.
-        seeds: all of them are judged.
-    """
+    """A track. `version` is a hash of what its file says; entries of different versions are not compared."""
 
     name: str
     version: str
-    tasks: Annotated[Mapping[str, Goal], MinLen(1)]
+    tasks: Annotated[Mapping[str, Goal], MinLen(1)]  # by the names of conf/task
     tuning: Tuning
-    seeds: Annotated[tuple[int, ...], MinLen(1)]
-    overrides: tuple[str, ...] = Field(default=())
+    seeds: Annotated[tuple[int, ...], MinLen(1)]  # all of them are judged
+    overrides: tuple[str, ...] = ()  # of every run
 
     def __post_init__(self) -> None:
         """Raise ValueError where a seed would be tuned and judged on."""

@@ -11,8 +11,10 @@ import yaml
 
 from common.errors import UsageError
 from experiments import check, enter
+from experiments.config.compose import CONF, choices
 from experiments.entries.entry import read, read_rows, write
 from experiments.entries.verify import problems
+from experiments.training.build import build_algorithm
 
 TRACK = {
     "tasks": {
@@ -76,6 +78,17 @@ def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
 def test_what_a_track_fixes_is_not_set(word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         enter.read(["track=digits", "algorithm=cd_adam", word])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("track", choices("leaderboard", [CONF]))
+def test_the_runs_of_a_track_are_right(track: str) -> None:
+    [candidate], seeds = enter.read([f"track={track}", "algorithm=cd_adam"])
+    settings = {task: {"lr": grid["lr"][0]} for task, grid in candidate.grids.items()}
+    cells = [*candidate.trials(), *candidate.judged(settings, seeds)]
+    assert len({cell.id for cell in cells}) == len(settings) * (candidate.track.tuning.trials + len(seeds))
+    for cell in cells:
+        build_algorithm(cell.run)
 
 
 @pytest.mark.slow
