@@ -71,8 +71,8 @@ def draw(
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
         for axis in figure.axes:
-            _set_log_ticks(axis.xaxis, may_be_short=False)
-            _set_log_ticks(axis.yaxis)
+            set_log_ticks(axis.xaxis, may_be_short=False)
+            set_log_ticks(axis.yaxis)
         if text := textwrap.fill(note, int(18 * width)):
             figure.set_size_inches(width, sum(heights) + 0.13 * len(text.splitlines()))
             figure.supxlabel(text)
@@ -191,7 +191,7 @@ def _share(figure: Figure) -> None:
                 axis.set_ylim(low, high)
 
 
-def _set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
+def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
     """Ticks of a logarithmic axis at decades; one of less than two has them at 2 and 5 times these as well, one of
     less than one at round numbers."""
     if side.get_scale() != "log":

@@ -1,5 +1,7 @@
 """Pictures of a ranking: bits with their intervals, bits against where runs end, and the curves behind both."""
 
+import math
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -21,7 +23,7 @@ def dots(ranking: pd.DataFrame) -> Figure:
     tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
     names = {name: place for place, name in enumerate(hardest["entry"])}
     with plt.style.context(str(curves.STYLE)):
-        size = (1.6 + 2.6 * len(tasks), 1.3 + _LINE * len(names))
+        size = (1.4 + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
         figure, axes = plt.subplots(1, len(tasks), sharey=True, squeeze=False, figsize=size, layout="constrained")
         for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
             shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, rows["level"].nunique()))
@@ -33,8 +35,11 @@ def dots(ranking: pd.DataFrame) -> Figure:
                 hollow = {"fillstyle": "none", "markeredgewidth": 0.9, "markeredgecolor": shade}
                 axis.plot(some["bits"][~is_there], y[~is_there], ">", **hollow)
             axis.set(xscale="log", xlabel=in_words("bits"))
-            above = f"{task}: {in_words(rows['metric'].iloc[0])}"
-            axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, title=above, columnspacing=0.8)
+            curves.set_log_ticks(axis.xaxis, may_be_short=False)
+            above = f"{task}\n{in_words(rows['metric'].iloc[0])}"
+            axis.legend(
+                loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, title=above, columnspacing=0.6, handletextpad=0
+            )
         axes[0, 0].set_yticks(list(names.values()), hardest["label"])
         axes[0, 0].set_ylim(len(names) - 0.4, -0.6)
     return figure
@@ -44,9 +49,12 @@ def front(ranking: pd.DataFrame) -> Figure:
     """All bits of a run against where it ends, a panel a task; a line joins the entries that none beats in both."""
     tasks = _parts(ranking)
     with plt.style.context(str(curves.STYLE)):
-        size = (0.4 + 3.2 * len(tasks), 2.9)
-        figure, axes = plt.subplots(1, len(tasks), squeeze=False, figsize=size, layout="constrained")
-        for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
+        across, down = min(2, len(tasks)), math.ceil(len(tasks) / 2)
+        size = (0.4 + 3.1 * across, 2.6 * down)
+        figure, axes = plt.subplots(down, across, squeeze=False, figsize=size, layout="constrained")
+        for axis in axes.flat[len(tasks) :]:
+            axis.remove()
+        for axis, (task, rows) in zip(axes.flat, tasks.items(), strict=False):
             rows = rows.drop_duplicates("entry").sort_values("spent")
             rows, metric = rows[np.isfinite(rows["end"])], rows["metric"].iloc[0]
             best = rows[rows["front"].astype(bool)]
@@ -59,6 +67,8 @@ def front(ranking: pd.DataFrame) -> Figure:
             axis.set(title=task, xscale="log", yscale=scale, ylabel=in_words(metric))
             axis.set_xlabel(f"{in_words('bits')} of a run")
             axis.margins(0.12)
+            for side in (axis.xaxis, axis.yaxis):
+                curves.set_log_ticks(side)
     return figure
 
 

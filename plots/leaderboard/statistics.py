@@ -27,15 +27,13 @@ AHEAD, TIE, NOT_TOLD = "ahead", "tie", "cannot be told"
 def needs(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
     """What each curve had spent at its first evaluation at or beyond a level; index task, algorithm and seed.
 
-    Columns are those of `frame`, missing for a curve that ended early or was never there. Further ones are `least`,
-    the bits at the evaluation before if rounds lie between the two, `spent`, all bits of the run, and `digest` of the
-    metric's values. A worker takes one gradient a round unless `gradient_calls` says otherwise. Raises ValueError for
-    a level that the start has.
+    Columns are those of `frame`, missing for a curve that ended early or was never there. Further ones are `spent`,
+    all bits of the run, and `digest`, a hash of the metric's values. A worker takes one gradient a round unless
+    `gradient_calls` says otherwise. Raises ValueError for a level that the start has.
     """
     frame = frame.sort_values("round", kind="stable").reset_index(drop=True)
-    bits, gaps = frame.groupby(CURVE)["bits"], frame.groupby(CURVE)["round"].diff()
     calls = frame["gradient_calls"].fillna(frame["round"]) if "gradient_calls" in frame else frame["round"]
-    frame = frame.assign(least=bits.shift().where(gaps > 1, frame["bits"]), gradient_calls=calls)
+    frame = frame.assign(gradient_calls=calls)
     last = frame.groupby(CURVE).tail(1).set_index(CURVE)
     there = first_there(frame, metric, level).set_index(CURVE).reindex(last.index)
     if (there["bits"] == 0).any():
@@ -66,19 +64,12 @@ def over_tasks(needs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return bits.unstack(), is_bound.unstack(fill_value=False)
 
 
-def differences(mine: pd.DataFrame, theirs: pd.DataFrame) -> np.ndarray:
-    """By how much, in log bits, they need more than I do, for certain; negative where I need more.
-
-    A need lies between two evaluations. The difference is the distance of these ranges, and 0 where they overlap or
-    neither was there. It is infinite where only one was there. Rows are paired.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        (low, high), (their_low, their_high) = (
-            np.log(some[["least", "bits"]].fillna(np.inf).to_numpy().T) for some in (mine, theirs)
-        )
-        return np.nan_to_num(
-            np.maximum(their_low - high, 0) - np.maximum(low - their_high, 0), posinf=np.inf, neginf=-np.inf
-        )
+def differences(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """By how much their log bits are more than mine, of paired runs. A run that was not there (NaN) needs more than
+    any that was; of two there is no telling, and their difference is 0."""
+    mine_there, theirs_there = np.isfinite(mine), np.isfinite(theirs)
+    known = np.log(np.where(theirs_there, theirs, np.inf)) - np.log(np.where(mine_there, mine, 1.0))
+    return np.select([mine_there, theirs_there], [known, -np.inf], 0.0)
 
 
 def signed_rank(differences: np.ndarray) -> tuple[float, int]:
@@ -109,14 +100,13 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
     `AHEAD` of the winner is said at a corrected p below ALPHA. It cannot be told where so few pairs could not reach
     that even if all agreed; else there is a tie. Seeds that gave both the same numbers are one pair.
     """
-    columns = needs[["least", "bits", "digest"]]
+    columns = needs[["bits", "digest"]]
     parts = {str(name): rows.droplevel("algorithm") for name, rows in columns.groupby("algorithm")}
     found = []
     for one, other in combinations(parts, 2):
         both = parts[one].merge(parts[other], on=["task", "seed"], suffixes=("", "_other")).reset_index()
         both = both.drop_duplicates(["task", "digest", "digest_other"])
-        theirs = both[["least_other", "bits_other"]].set_axis(["least", "bits"], axis=1)
-        p, sign = signed_rank(differences(both, theirs))
+        p, sign = signed_rank(differences(both["bits"].to_numpy(), both["bits_other"].to_numpy()))
         found.append((one, other, len(both), p, one if sign > 0 else other))
     rows = pd.DataFrame(found, columns=["one", "other", "pairs", "p", "winner"])
     rows["corrected"] = holm(rows["p"].to_numpy())
