@@ -41,12 +41,20 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def refuse_links(folder: Path, *below: str) -> None:
+    """Raise RunError where a link stands in a folder, or where these patterns lead: a command that writes and removes
+    there would do so elsewhere."""
+    for place in (folder, *(found for pattern in ("*", *below) for found in folder.glob(pattern))):
+        if place.is_symlink():
+            raise RunError(f"{place}: is a link, so nothing is written there; put the folder or file itself there")
+
+
 def remove_halves(files: Iterable[Path]) -> None:
     """Remove what killed processes left of files that they were writing, of those given; what a process that lives
     on this machine has begun stays."""
     for file in files:
-        writer = re.search(r"\.(\d+)-[0-9a-f]{32}\.tmp$", file.name)
-        if not (writer and int(writer[1]) != os.getpid() and _lives(int(writer[1]))):
+        writer = re.fullmatch(r"\..+\.(\d+)-[0-9a-f]{32}\.tmp", file.name)
+        if writer and (int(writer[1]) == os.getpid() or not _lives(int(writer[1]))):
             file.unlink(missing_ok=True)
 
 

@@ -94,7 +94,7 @@ def _damage(folder: Path) -> str:
             from experiments.run_store.checkpoint import verify  # torch, which takes a second
 
             retry(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
-    except (OSError, ValueError) as error:
+    except Exception as error:  # what a stranger's file holds can raise nearly anything
         return str(error)
     return ""
 

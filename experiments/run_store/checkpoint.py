@@ -4,9 +4,9 @@ part of the server where it is in parts."""
 import hashlib
 import io
 import re
-import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,10 +104,13 @@ class Checkpoint:
             raise RunError(f"{self._folder.parent}: differs from rank 0's; all machines must share results_dir")
 
     def _remove_but(self, rounds: set[int]) -> None:
-        kept = {str(t) for t in rounds}
-        for other in self._folder.glob("*/"):
-            if other.name not in kept:
-                shutil.rmtree(other)
+        for folder in self._folder.glob("*/"):
+            if re.fullmatch("[0-9]{1,18}", folder.name) and int(folder.name) not in rounds:
+                for file in folder.glob("*.pt"):
+                    if re.fullmatch(r"shared|worker-\d+|server-\d+-of-\d+", file.stem):
+                        file.unlink()
+                with suppress(OSError):  # somebody else's files are in it
+                    folder.rmdir()
 
 
 def rounds(folder: Path) -> list[int]:

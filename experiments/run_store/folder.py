@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from common.errors import RunError, is_full
-from common.files import atomic, held, naming, remove_halves, sync
+from common.files import atomic, held, naming, refuse_links, remove_halves, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.compose import Config
@@ -81,6 +81,7 @@ class RunFolder:
                 self._ranks.is_first
             ):  # twice, where the folder is put aside: others may wait for the first lock too
                 self.path.mkdir(parents=True, exist_ok=True)
+                refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
                 locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
                 run = self._whole()
                 found = edits(run, self._stale) if run else []

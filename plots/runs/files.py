@@ -9,13 +9,38 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from plots.runs import checksums
 
 CONFIG, ENVIRONMENT, STATUS, METRICS = "config.yaml", "environment.json", "status.json", "metrics.jsonl"
 FILES = (CONFIG, "code.json", ENVIRONMENT, STATUS, METRICS, "summary.json")
 """The files of a finished run besides its checkpoint; an unfinished one has no summary."""
 
+LARGEST, LONGEST, DEEPEST = 2**17, 2000, 20
+"""Bytes of a configuration, characters of a value in it, and levels."""
+
 Row = dict[str, Any]
+
+
+def read_yaml(content: bytes, file: Path) -> Any:
+    """A run's configuration, whose size, depth and aliases are bounded before anything of it is built."""
+    try:
+        if len(content) <= LARGEST and all(map(_Bounds().admits, yaml.parse(content, yaml.CSafeLoader))):
+            return yaml.load(content, yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{file}: not YAML") from error
+    raise ValueError(f"{file}: larger or deeper than a configuration is, or with aliases")
+
+
+class _Bounds:
+    depth = 0
+
+    def admits(self, event: yaml.Event) -> bool:
+        """Whether a document may go on by this event, after those before it."""
+        self.depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        is_long = isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST
+        return self.depth <= DEEPEST and not is_long and not isinstance(event, yaml.AliasEvent)
 
 
 def read_json(file: Path) -> dict[str, Any]:

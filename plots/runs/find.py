@@ -28,8 +28,9 @@ def find(root: Path) -> list[RunRecord]:
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """The run folders in and below a folder, in order."""
-    for path, inner, files in os.walk(root):
+    """The run folders in and below a folder, in order, and those that cannot be read."""
+    unreadable: list[OSError] = []
+    for path, inner, files in os.walk(root, onerror=unreadable.append):
         # Neither half of a copy nor <id>.1, what other code had computed.
         inner[:] = sorted(name for name in inner if not re.fullmatch(r"\..*|[0-9a-f]{12}\.\d+", name))
         if not set(FILES).isdisjoint(files):
@@ -37,6 +38,7 @@ def folders(root: Path) -> Iterator[Path]:
             inner.clear()
         elif Path(path) == root:
             inner[:] = [name for name in inner if name not in ("sweeps", "figures")]
+    yield from (Path(error.filename) for error in unreadable)  # opening one says why
 
 
 def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
@@ -89,6 +91,6 @@ def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[R
 def _opened(place: Path) -> RunRecord:
     try:
         return open_run(place)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # what a stranger's file holds can raise nearly anything
         text = f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
         return RunRecord(place, "damaged", error=text)

@@ -13,11 +13,9 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
-
 from plots.runs import checksums
 from plots.runs.columns import declare, metric_among
-from plots.runs.files import CONFIG, ENVIRONMENT, FILES, METRICS, STATUS, last_rows, read_json, read_lines
+from plots.runs.files import CONFIG, ENVIRONMENT, FILES, METRICS, STATUS, last_rows, read_json, read_lines, read_yaml
 
 if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
     import pandas as pd
@@ -183,9 +181,9 @@ def retry(look: Callable[[], Answer]) -> Answer:
 def _examined(place: Path) -> RunRecord:
     """What lies in a folder, after its files are verified."""
     if place.is_file():
-        return RunRecord(place, "missing", yaml.load(place.read_bytes(), yaml.CSafeLoader))
+        return _checked(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
     there = [name for name in FILES if (place / name).exists()]
-    config = yaml.load(checksums.read(place / CONFIG), yaml.CSafeLoader)
+    config = read_yaml(checksums.read(place / CONFIG), place / CONFIG)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
     status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
     last = last_rows(place, status) if METRICS in there else []
@@ -197,7 +195,18 @@ def _examined(place: Path) -> RunRecord:
         raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
     declare(facts.get("columns", []))
     code, error = parts.get("code.json", {}).get("modules", {}), " ".join(str(status.get("error", "")).split())
-    return RunRecord(place, state, config, facts, status, last, code, error)
+    return _checked(RunRecord(place, state, config, facts, status, last, code, error))
+
+
+def _checked(run: RunRecord) -> RunRecord:
+    """The same run, whose configuration has what is read of any."""
+    for name, kind in (("task", str), ("algorithm", str), ("display", dict), ("seed", int), ("workers", int),
+                       ("rounds", int), ("lrs", list)):  # fmt: skip
+        with suppress(KeyError, TypeError):
+            if isinstance(getattr(run, name), kind):
+                continue
+        raise ValueError(f"{run.folder}: a configuration without {name}")
+    return run
 
 
 def _is_free(lock: Path) -> bool:

@@ -91,10 +91,11 @@ def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not
 
     ended = subprocess.Popen(["true"])
     ended.wait()
-    living, *others = half(os.getppid()), half(ended.pid), half(os.getpid()), half(2**70), tmp_path / ".file.0123.tmp"
-    others[-1].touch()
+    living, *_ = half(os.getppid()), half(ended.pid), half(os.getpid()), half(2**70)
+    foreign = tmp_path / ".file.0123.tmp"
+    foreign.touch()
     files.remove_halves(tmp_path.glob(".*.tmp"))
-    assert set(tmp_path.iterdir()) == {living, tmp_path / "file"}
+    assert set(tmp_path.iterdir()) == {living, foreign, tmp_path / "file"}
 
 
 def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,12 @@
 """What is found below a results folder, and what is said of damage."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from folder_support import change, folder
+from renewing import renew
 
 from plots.runs import columns, find
 
@@ -43,3 +46,36 @@ def test_every_state_is_found_and_damage_named(
     said = capsys.readouterr().err
     assert "small: not a whole run" in said
     assert "line 2: checksum mismatch" in said
+
+
+BOMBS = {
+    "deep": "[" * 10**5,
+    "aliases": "a: &a [x]\nb: [*a, *a]\n",
+    "itself": "a: &a [*a]\n",
+    "digits": f"seed: {'7' * 4000}\n",
+    "keys": "".join(f"k{number}: 1\n" for number in range(10**5)),
+    "none": "{}\n",
+    "a list": "- 1\n",
+    "no YAML": "a: {\n",
+}
+
+
+def test_no_folder_takes_the_others_down(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a signed configuration says, and where a folder cannot be read."""
+    for name, text in BOMBS.items():
+        bomb = folder(results, name)
+        (bomb / "config.yaml").write_text(text)
+        renew(bomb)
+    shut, scandir = folder(results, "shut").parent, os.scandir
+
+    def guarded(place: object) -> object:
+        if Path(str(place)) == shut / "shut":
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    runs = {run.id: run for run in find.find(results)}
+    assert {run.state for name, run in runs.items() if name in BOMBS} == {"damaged"}
+    assert all(f"{runs[name].folder}" in runs[name].error for name in BOMBS)
+    assert runs["shut"].folder == shut / "shut"
+    assert runs["0"].is_finished
