@@ -68,7 +68,7 @@ def load_file(
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     name = Path(file.stem).stem if file.suffix in PACKED else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}"
-    arrays = cached(place, partial(_read, name, str(file), file))
+    arrays = cached(place, partial(_read, name, str(file), file), of=found)
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import shutil
 from mmap import mmap
 from pathlib import Path
 
@@ -129,6 +130,17 @@ def test_hash_of_the_file(tmp_path: Path, leftovers: Leftovers) -> None:
         assert part in str(caught.value)
     assert leftovers("d") == []
     assert libsvm.load_file(file, tmp_path / "d", sha256=right.upper()).labels.tolist() == [-1, 1]
+
+
+def test_a_cache_of_another_file_is_decoded_anew(tmp_path: Path) -> None:
+    """Even where it has a stamp of its own, and the name of the right file's."""
+    files = [written(tmp_path, name, text) for name, text in (("set", GOOD), ("other", GOOD.replace(b"2:2", b"2:7")))]
+    for file in files:
+        libsvm.load_file(file, tmp_path)
+    right, other = (next((tmp_path / "cache").glob(f"{file.name}-*[!k]")) for file in files)
+    shutil.rmtree(right)
+    other.rename(right)
+    assert libsvm.load_file(files[0], tmp_path).features[0, 1] == 2
 
 
 def test_features_widen_but_never_narrow(tmp_path: Path) -> None:
