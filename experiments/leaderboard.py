@@ -60,10 +60,8 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
     frame, goals = rows(track, results_dir), _goals(track)
     found, pairs = rank(frame, goals)
     for level in found["level"].unique():
-        of_level = {
-            task: (metric, levels[level - 1]) for task, (metric, levels) in goals.items() if level <= len(levels)
-        }
-        said = ", ".join(f"{task} {metric} {target:g}" for task, (metric, target) in of_level.items())
+        targets = [(task, metric, *levels[level - 1 : level]) for task, (metric, levels) in goals.items()]
+        said = ", ".join(f"{task} {metric} {target[0]:g}" for task, metric, *target in targets if target)
         console.print(f"{name}, level {level}: {said}", style="bold")
         text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
         tables.show(console, list(map(str, text)), text.to_numpy().tolist())
@@ -74,6 +72,8 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
 
 def _in_words(pairs: pd.DataFrame) -> str:
     """How many pairs of entries have which verdict, and what it takes to tell any apart."""
+    if pairs.empty:
+        return "One entry, with none to compare it to."
     said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
     least = statistics.least_pairs(len(pairs))
     return f"{len(pairs)} pairs of entries. {said}. Runs to pair: {pairs['pairs'].max()}; it takes {least} to tell."

@@ -73,14 +73,15 @@ def front(ranking: pd.DataFrame) -> Figure:
 
 
 def behind(frame: pd.DataFrame, goals: Goals) -> Figure:
-    """The curves of all entries over bits, in the order of the first rows; means over the seeds while all go on."""
+    """The curves of all entries over bits: means over the seeds while all go on."""
     panels = [
         Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"),
               y_scale="linear" if higher_is_better(metric) else "log")
         for task, (metric, _) in goals.items()
     ]  # fmt: skip
-    diverged = frame.groupby(["task", "algorithm"])["round"].transform("max") < frame["planned_rounds"]
-    shown = at_mean_costs(while_all_go_on(frame.assign(diverged=diverged)))
+    shown = at_mean_costs(while_all_go_on(frame))
+    ends = shown.groupby(["task", "algorithm"])["round"].transform("max")
+    shown = shown.assign(diverged=ends < shown["planned_rounds"])
     return curves.draw(shown, panels, "Means over seeds, bands from the least to the greatest.")
 
 

@@ -199,3 +199,9 @@ def test_an_entry_without_all_runs_has_no_rank() -> None:
     found, _ = rank(pd.concat([both("amsgrad"), entry("toy only", 2.0)]), GOALS)
     ranked = found[found["task"] == ALL].groupby("entry")["rank"].first()
     assert ranked.dropna().to_dict() == {"amsgrad": 1}
+
+
+def test_one_entry_alone() -> None:
+    found, pairs = rank(entry("amsgrad"), {"toy": GOALS["toy"]})
+    assert pairs.empty
+    assert found.loc[found["task"] == ALL, "rank"].tolist() == [1, 1]
