@@ -76,7 +76,7 @@ def _in_words(pairs: pd.DataFrame) -> str:
         return "One entry, with none to compare it to."
     said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
     least = statistics.least_pairs(len(pairs))
-    return f"{len(pairs)} pairs of entries. {said}. Runs to pair: {pairs['pairs'].max()}; it takes {least} to tell."
+    return f"Pairs of entries: {len(pairs)}. {said}. Runs to pair: {pairs['pairs'].max()}; it takes {least} to tell."
 
 
 def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:

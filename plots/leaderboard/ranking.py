@@ -115,7 +115,7 @@ def in_words(ranking: pd.DataFrame) -> pd.DataFrame:
 
     bits, low, high = (number(ranking[name]) for name in ("bits", "bits_low", "bits_high"))
     is_there = ranking["reached"] == ranking["runs"]
-    spread = (bits + " [" + low + ", " + high + "]").where(low != "–", bits)
+    spread = (bits + " [" + low + ", " + high + "]").where((low != "–") & (low != high), bits)
     rank = number(ranking["rank"])
     times = {f"× {name}": number(ranking[f"times_{floats}"]) for name, floats in (("float32", 32), ("bf16", 16))}
     seconds = {name.replace("seconds_", "s ").replace("_", " × "): number(ranking[name]) for name in NETWORKS}
