@@ -22,12 +22,16 @@ def shares(workers: int, ranks: int) -> list[int]:
 
 
 class Ranks:
-    """A process among `size`, of number `rank`, which is `local_rank` on its machine; as it is, the only one.
+    """A process among `size`, of number `rank`, which is `local_rank` on its machine; as it is, the only one, or the
+    first without the others.
 
     Rank 0 writes, logs and decides; the others learn from it. All ranks call the same methods in the same order.
     """
 
-    rank, size, local_rank = 0, 1, 0
+    rank, local_rank = 0, 0
+
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
 
     @property
     def is_first(self) -> bool:

@@ -161,9 +161,9 @@ class RunConfig:
     checkpoint_every: PositiveInt = key(
         500, "rounds between two checkpoints; a stopped or failed run writes one too", unit="rounds", affects="place"
     )
-    stale: Literal["rerun", "keep", "error"] = key(
+    stale: Literal["rerun", "keep"] = key(
         "rerun",
-        "for a run that other code computed: run it anew beside the older folder, keep its result, or stop",
+        "for a run that other code computed: run it anew beside the older folder, or keep its result",
         affects="place",
     )
     verify_every: PositiveInt | None = key(

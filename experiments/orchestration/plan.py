@@ -55,13 +55,6 @@ class Trial:
         return whole * (1 - done / run.rounds)
 
 
-class Share(Ranks):
-    """The first of several ranks, without the others."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-
 def kind(run: RunConfig) -> str:
     """The runs that one trial serves: a task, its workers and a number of step sizes."""
     return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
@@ -80,7 +73,7 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
     workers, threads = len(ranks.ids(run.cluster.workers)), torch.get_num_threads()
     evaluation, alone = None, workers > 1 and ranks.size == 1 and device_of(run) == "cpu"
     try:
-        trainer, seconds = _timed(run, Share(run.cluster.workers) if alone else ranks)
+        trainer, seconds = _timed(run, Ranks(run.cluster.workers) if alone else ranks)
         task = trainer.task
         if alone and seconds * workers > _LONG and hasattr(task, "evaluated"):
             evaluation, seconds = seconds / (task.batch_size or task.rows) * task.evaluated, seconds * workers
@@ -128,7 +121,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
             place.check(run.cluster.workers)
         if place.rank:
             return
-    ranks, jobs = Share(place.size if place else launch.ranks), launch.jobs or 1
+    ranks, jobs = Ranks(place.size if place else launch.ranks), launch.jobs or 1
     trials: dict[str, Trial] = {}
     costs, times, up, down = [], [], 0, 0
     for run in runs:
@@ -213,6 +206,6 @@ def _seconds(
             count = figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
             run = replace(run, lr=run.lr[:1])
         if kind(run) not in trials:
-            trials[kind(run)] = trial(run, Share(launch.ranks), jobs, say)
+            trials[kind(run)] = trial(run, Ranks(launch.ranks), jobs, say)
         number, total = number + count, total + count * trials[kind(run)].seconds(run)
     return total / max(1, min(jobs, int(number)))

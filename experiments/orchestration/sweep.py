@@ -19,7 +19,7 @@ from experiments.orchestration import job, plan
 from experiments.orchestration.job import count_jobs
 from experiments.orchestration.processes import Job, run_jobs
 from experiments.orchestration.study import Cell, StudyFolder, cells
-from experiments.run_store.code import check_code
+from experiments.run_store.code import say_edits
 from experiments.training.build import check, device_of
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
@@ -67,7 +67,7 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
     with session(runs) as (ranks, display):
         display.say(title)
         if ranks.is_first:
-            check_code(runs, display.say)
+            say_edits(runs, display.say)
         for run in runs:
             try:
                 bring_to_end(run, display, ranks)
@@ -100,7 +100,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     if launch.dry_run:
         plan.show([cell.run for cell in cells], launch, Console())
         return []
-    check_code([cell.run for cell in cells], partial(console.print, markup=False))
+    say_edits([cell.run for cell in cells], partial(console.print, markup=False))
     for cell in cells:
         cell.value(launch.select)  # of those finished, for what is wrong with it
     folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))

@@ -11,10 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from common.errors import RunError
 from experiments.config import identity
 from experiments.config.schema import RunConfig
-from plots.runs.read import RunRecord, open_run
+from plots.runs.read import open_run
 
 COMPUTE = (
     "algorithms",
@@ -74,31 +73,17 @@ def changes(recorded: Mapping[str, str]) -> list[str]:
     return found
 
 
-def edits(record: RunRecord, stale: str) -> list[str]:
-    """How today's code differs from that of a run, unless `stale` is keep. Raises RunError where it is error."""
-    found = [] if stale == "keep" else changes(record.code)
-    if found and stale == "error":
-        raise RunError(
-            f"{record.folder}: of other code, {listed(found)}; stale=rerun runs it anew, stale=keep takes it"
-        )
-    return found
-
-
-def check_code(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
-    """Say which runs are of other code and what becomes of them. Raises RunError where stale=error."""
+def say_edits(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
+    """Say which runs are of other code, and what becomes of them."""
     other = []
     for run in runs:
         with suppress(OSError, ValueError):  # where there is none, or a damaged one
             if found := changes(open_run(identity.folder(run)).code):
                 other.append(found)
-    if not other:
-        return
-    what = listed(dict.fromkeys(edit for found in other for edit in found))
-    said = f"{len(other)} of {len(runs)} runs {'are' if len(other) > 1 else 'is'} of other code: {what}"
-    stale = runs[0].stale
-    if stale == "error":
-        raise RunError(f"{said}; stale=rerun runs them anew, stale=keep takes them as they are")
-    say(f"{said}; {'taken as they are' if stale == 'keep' else 'run anew, beside the older folders'}")
+    if other:
+        what = listed(dict.fromkeys(edit for found in other for edit in found))
+        then = "taken as they are" if runs[0].stale == "keep" else "run anew, beside the older folders"
+        say(f"{len(other)} of {len(runs)} runs {'are' if len(other) > 1 else 'is'} of other code: {what}; {then}")
 
 
 def listed(found: Iterable[str], most: int = 5) -> str:

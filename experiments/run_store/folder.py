@@ -20,7 +20,7 @@ from experiments.config import identity
 from experiments.config.compose import Config
 from experiments.config.schema import RunConfig
 from experiments.run_store.checkpoint import Checkpoint
-from experiments.run_store.code import edits, loaded, revision
+from experiments.run_store.code import changes, loaded, revision
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of, last_checksum
 from plots.runs.columns import column
 from plots.runs.files import FILES, METRICS, STATUS, read_json, read_rows
@@ -74,7 +74,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Keep other processes out, and put aside what other code has begun or finished, unless it is to be kept.
 
-        Raises RunError when another process is already at this run, and for other code with stale=error.
+        Raises RunError when another process is already at this run.
         """
         with ExitStack() as locks:
             while (
@@ -84,7 +84,7 @@ class RunFolder:
                 refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
                 locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
                 run = self._whole()
-                found = edits(run, self._stale) if run else []
+                found = self._edits(run) if run else []
                 if not found:
                     break
                 self.edits = found
@@ -96,15 +96,18 @@ class RunFolder:
     def is_finished(self) -> bool:
         """Whether the run is, by code that stands, as the first rank can tell, which verifies all but the checkpoint.
 
-        Raises RunError where something is damaged, and for other code with stale=error.
+        Raises RunError where something is damaged.
         """
         run = self._whole()
-        return run is not None and run.is_finished and not edits(run, self._stale)
+        return run is not None and run.is_finished and not self._edits(run)
 
     def is_over(self) -> bool:
         """The same of one that is finished or has diverged. Raises as `is_finished`."""
         run = self._whole()
-        return run is not None and run.is_over and not edits(run, self._stale)
+        return run is not None and run.is_over and not self._edits(run)
+
+    def _edits(self, run: RunRecord) -> list[str]:
+        return [] if self._stale == "keep" else changes(run.code)
 
     @_by_first_rank
     def set_status(self, status: str, **details: object) -> None:

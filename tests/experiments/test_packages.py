@@ -14,7 +14,7 @@ import pytest
 import yaml
 from run_support import SMALL, configuration, contents, go, rows, stopped, where
 
-from common.errors import Interrupted, RunError, UsageError
+from common.errors import Interrupted, UsageError
 from experiments import check as check_command
 from experiments import reproduce
 from experiments import status as status_command
@@ -104,7 +104,7 @@ def test_a_run_of_other_code_is_put_aside_and_run_anew(package, results, capsys)
 
 
 @pytest.mark.parametrize("finished", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_run_of_other_code_is_kept_or_an_error_where_that_is_wanted(package, results, capsys, at_round, finished):
+def test_a_run_of_other_code_is_kept_where_that_is_wanted(package, results, capsys, at_round, finished):
     if not finished:
         at_round(12, lambda: signal.raise_signal(signal.SIGINT))
     try:
@@ -112,11 +112,7 @@ def test_a_run_of_other_code_is_kept_or_an_error_where_that_is_wanted(package, r
     except Interrupted:
         assert not finished
     path = where(*MINE, results)
-    before = contents(path)
     resized(package, 7, "OTHER = 8")
-    with pytest.raises(RunError, match=r"of other code, their_package/sizes\.py changed; stale=rerun runs it anew"):
-        go(*MINE, results, "stale=error")
-    assert contents(path) == before
     assert go(*MINE, results, "stale=keep") == path
     assert not path.with_name(f"{path.name}.1").exists()
     assert open_run(path).is_finished
