@@ -17,6 +17,7 @@ from experiments.entries.entry import Chosen
 from experiments.entries.track import Track
 from experiments.orchestration.study import Cell
 from plots.runs.best import Rule, ranked
+from plots.runs.columns import column
 from plots.runs.read import RunRecord, beside, open_run, table
 
 _LOOKS = ["trial", "task_label", "label", "color", "marker", "selected_by"]
@@ -82,7 +83,9 @@ class Candidate:
             "setting": [" ".join(cell.overrides) for cell in cells],
             "status": ["finished" if run.is_finished else "diverged" for run in runs],
         }
-        return pd.concat([table(runs).drop(columns=_LOOKS), beside(runs, about)], axis=1), runs
+        rows = table(runs).drop(columns=_LOOKS)
+        rows = rows[[name for name in rows if column(str(name)).filled_by != "diagnostics"]]
+        return pd.concat([rows, beside(runs, about)], axis=1), runs
 
     def _composed(self, task: str, setting: Mapping[str, Any]) -> RunConfig:
         """A run of a task, composed once for all step sizes."""

@@ -55,11 +55,11 @@ class Entry:
 def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
     """Write both files; entry.yaml, without which the folder is no entry, last.
 
-    Columns of `rows` are those of `plots.runs.read.table` without looks, with `judged` (False: a trial), `setting`
-    (the values that were tried, as overrides) and `status` (finished or diverged) of each row's run.
+    Columns of `rows` are those of `plots.runs.read.table` without looks and diagnostics, with `judged` (False: a
+    trial), `setting` (the values that were tried, as overrides) and `status` (finished or diverged) of a row's run.
     """
     with atomic(folder / ROWS) as file:
-        rows.to_csv(file, index=False, compression="xz")
+        rows.to_csv(file, index=False, compression="xz", float_format="%.8g")  # a third of all digits' size
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     content = {**asdict(entry), "rows_sha256": digest}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=118)
