@@ -23,6 +23,7 @@ from pathlib import Path
 from common.errors import RunError, UsageError, exit_with_message
 from common.progress import duration
 from experiments.cluster.launch import launch as place_of
+from experiments.cluster.ranks import Ranks
 from experiments.config.compose import choices, packages_of, roots, split, value_of
 from experiments.config.run import LAUNCH, launch_of, path_name
 from experiments.config.schema import LaunchConfig, RunConfig, about
@@ -97,7 +98,7 @@ def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Launc
                 check(run)
                 kind = plan.kind(run)
                 if kind not in timed:
-                    timed[kind] = plan.trial(run, plan.Share(launch.ranks), launch.jobs or 1, say)
+                    timed[kind] = plan.trial(run, Ranks(launch.ranks), launch.jobs or 1, say)
                 build_algorithm(run, timed[kind].layout).check(timed[kind].d)
                 seconds += timed[kind].seconds(run)
         except (UsageError, ValueError) as error:
