@@ -3,6 +3,7 @@
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import reduce
 from hashlib import blake2b
 from operator import or_
@@ -13,14 +14,19 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors.base import Payload
-from ..core.algorithm import Stage
+from ..compressors.blocks import Parts
 from ..core.grouped import SideBySide
 from ..utils.seeding import MessageKey, keyed_seed
 from .gather_broadcast import GatherBroadcast, contact
+from .nodes import Nodes
+from .sharded_server import ShardedServer
 
 _NUMBERS = 5  # in a header and in a verdict, before the flags of parameters
 BYTES = 8 * _NUMBERS
 """Size of these numbers. No meter counts them or the flags, because they are no part of an algorithm."""
+
+SHARDED_FROM = 2**17
+"""Coordinates from which several servers are faster than one."""
 
 _FLAGS = 63  # flags of parameters in a signed number of 64 bits
 _BLOCKS, _COLUMNS = 61, 64  # layout of a digest; rows of 64 numbers are added at the speed of memory
@@ -59,26 +65,20 @@ class CheckedPayload(NamedTuple):
     payload: Payload
 
 
-class ConsistentGatherBroadcast(GatherBroadcast):
+class Consistent:
     """A wire that compares ranks in every round. Either all ranks step or none does.
 
     A rank's header has the round, lr, a digest of x, a digest of parameters outside the optimizer, and one number for
-    its other settings and its readiness. One bit per parameter follows: whether it has a gradient. The server
-    compares headers, and sends its verdict with the bits of all ranks, joined by or.
+    its other settings and its readiness. One bit per parameter follows: whether it has a gradient. Every server
+    compares the headers of all ranks, and sends its verdict with the bits of all ranks, joined by or.
 
-    parameters: the number of these bits. needs_all: a round needs a gradient of every parameter.
+    nodes: whose first ranks exchange the messages of their nodes. parameters: the number of these bits. needs_all: a
+    round needs a gradient of every parameter.
     """
 
-    def __init__(
-        self,
-        algorithm: Stage | SideBySide,
-        seed: int,
-        group: dist.ProcessGroup | None = None,
-        parameters: int = 0,
-        needs_all: bool = False,
-    ) -> None:
-        super().__init__(algorithm, seed, group)
-        self._parameters, self._needs_all = parameters, needs_all
+    def __init__(self, algorithm: Any, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False) -> None:
+        super().__init__(algorithm, seed, nodes.group)
+        self._nodes, self._parameters, self._needs_all = nodes, parameters, needs_all
         self._next = 1  # the round that the other ranks expect
 
     def step(
@@ -118,7 +118,12 @@ class ConsistentGatherBroadcast(GatherBroadcast):
     def _compare(
         self, up: Payload, server: Any, x: Tensor, header: list[int], like: int
     ) -> tuple[Payload | None, Any, int]:
-        answer, server = self.exchange(CheckedPayload(torch.tensor([header], device=x.device), up), server, x, like)
+        control = self._nodes.gather(torch.tensor([header], device=x.device))
+        if self._nodes.leads:
+            answer, server = self.exchange(CheckedPayload(control, up), server, x, like)
+        else:
+            answer = self._join(self._templates(x, like), like)
+        answer = self._nodes.share(answer)
         assert isinstance(answer, CheckedPayload)
         kind, rank, theirs, expected, _, *flags = answer.control.tolist()
         if kind >= _DIFFER:
@@ -129,7 +134,8 @@ class ConsistentGatherBroadcast(GatherBroadcast):
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         arrived = [message for message in payloads if isinstance(message, CheckedPayload)]
-        headers = torch.stack([message.control for message in arrived]).tolist()
+        headers = torch.stack([message.control for message in arrived]).view(len(self._nodes.order), -1).tolist()
+        headers = [header for _, header in sorted(zip(self._nodes.order, headers, strict=True))]
         flags = [reduce(or_, of_ranks) for of_ranks in zip(*(header[_NUMBERS:] for header in headers), strict=True)]
         verdict = _verdict([header[:_NUMBERS] for header in headers])
         if verdict[0] == _GO and not may_step(_join_flags(flags), self._parameters, self._needs_all):
@@ -137,12 +143,43 @@ class ConsistentGatherBroadcast(GatherBroadcast):
         if verdict[0] == _GO:
             down, server = super()._serve([message.payload for message in arrived], server, x, t)
         else:
-            down = super()._template(x, t)
+            down = super()._templates(x, t)[self.rank]
         return CheckedPayload(torch.tensor([*verdict, *flags], device=x.device), down), server
 
-    def _template(self, x: Tensor, t: int) -> Payload:
+    def _templates(self, x: Tensor, t: int) -> list[Payload]:
         numbers = _NUMBERS + -(-self._parameters // _FLAGS)
-        return CheckedPayload(torch.zeros(numbers, dtype=torch.int64, device=x.device), super()._template(x, t))
+        control = torch.zeros(numbers, dtype=torch.int64, device=x.device)
+        return [CheckedPayload(control, one) for one in super()._templates(x, t)]
+
+    def _join(self, answers: Sequence[CheckedPayload], t: int) -> Payload:
+        return CheckedPayload(answers[0].control, super()._join([one.payload for one in answers], t))
+
+
+class ConsistentGatherBroadcast(Consistent, GatherBroadcast):
+    """A server on rank 0."""
+
+
+class ConsistentShardedServer(Consistent, ShardedServer):
+    """A server on every rank, for its part of the coordinates."""
+
+    def _cut(self, payload: Payload, codec: Parts, server: int) -> Payload:
+        if isinstance(payload, CheckedPayload):
+            return CheckedPayload(payload.control, super()._cut(payload.payload, codec, server))
+        return super()._cut(payload, codec, server)
+
+
+def connect(
+    algorithm: SideBySide, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
+) -> ConsistentGatherBroadcast | ConsistentShardedServer:
+    """The faster wire for so many nodes and coordinates; docs/optimizer.md has the measurement.
+
+    Parameters are those of `Consistent`.
+    """
+    given = algorithm, seed, nodes, parameters, needs_all
+    if nodes.size > 1 and sum(algorithm.sizes) >= SHARDED_FROM:
+        with suppress(ValueError):  # for a compressor that needs the whole vector
+            return ConsistentShardedServer(*given)
+    return ConsistentGatherBroadcast(*given)
 
 
 def may_step(gradient_flags: int, parameters: int, needs_all: bool) -> bool:

@@ -56,9 +56,13 @@ class GatherBroadcast:
         group: dist.ProcessGroup | None = None,
         shares: Sequence[int] | None = None,
     ) -> None:
-        self.algorithm, self.seed, self._group, self._shares = algorithm, seed, group, shares
+        self.algorithm, self.seed, self.group, self._shares = algorithm, seed, group, shares
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self._templates: dict[tuple[Compressor, int], Payload] = {}
+        self._known: dict[tuple[Compressor, int], Payload] = {}
+
+    def start_server(self, x: Tensor) -> Any:
+        """This rank's state of the server before round 1, for parameters x [*T, d]; None where it has none."""
+        return self.algorithm.start_server(x) if self.rank == 0 else None
 
     def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         """The server's payload of round t, for the payload `up` of this rank's workers, and the server's new state.
@@ -68,9 +72,9 @@ class GatherBroadcast:
         Raises LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
-        gathered = gather(to_bytes(up, axis + 1), axis, self._group, self._shares)
+        gathered = gather(to_bytes(up, axis + 1), axis, self.group, self._shares)
         if gathered is None:
-            down = self._template(x, t)
+            [down] = self._templates(x, t)
         else:
             like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
             messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
@@ -78,19 +82,24 @@ class GatherBroadcast:
         message = to_bytes(down, axis)
         if message.numel():
             with contact():
-                dist.broadcast(message, group=self._group, group_src=0)
-        return from_bytes(message, down, axis), server
+                dist.broadcast(message, group=self.group, group_src=0)
+        return self._join([from_bytes(message, down, axis)], t), server
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         return self.algorithm.server(payloads, server, t, self.seed)
 
-    def _template(self, x: Tensor, t: int) -> Payload:
-        """A payload of the shapes and dtypes that come down in round t, to receive into."""
+    def _templates(self, x: Tensor, t: int) -> list[Payload]:
+        """A payload of the shapes and dtypes that come down in round t from each server, to receive into."""
         codec = self.algorithm.downlink.codec(t)
         key = codec, x.shape[-1]
-        if key not in self._templates:
-            self._templates[key] = codec.encode(torch.zeros_like(x), MessageKey.none())
-        return self._templates[key]
+        if key not in self._known:
+            self._known[key] = codec.encode(torch.zeros_like(x), MessageKey.none())
+        return [self._known[key]]
+
+    def _join(self, answers: Sequence[Payload], t: int) -> Payload:
+        """The message of which every server sends a part."""
+        [down] = answers
+        return down
 
 
 def gather(

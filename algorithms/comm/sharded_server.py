@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -13,8 +12,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors.base import Compressor, Identity, Payload, Shardable, Vector, Wrapper, rebuild, tensors
+from ..compressors.blocks import Parts
 from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
+from ..core.grouped import SideBySide, seed_of_part
 from ..utils.seeding import MessageKey
 from .gather_broadcast import contact, from_bytes, to_bytes
 
@@ -88,107 +89,140 @@ def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
 class ShardedServer:
     """Carries every shard of all workers' payloads to the rank that serves it, and the servers' answers to all.
 
-    Rank r serves the coordinates cuts[r] to cuts[r + 1] and has their state, ranks beyond the last cut none. Servers
-    tell one another what must be known of whole vectors. What crosses is what would cross to one server, but that
-    every server gets the scale of a message and, where payloads' size `varies`, how long each is.
+    Rank r serves shard r of each part and has its state, ranks beyond a part's last cut none. Servers tell one
+    another what must be known of whole vectors. What crosses is what would cross to one server, but that every server
+    gets the scale of a message and, where payloads' size `varies`, how long each is.
 
-    shares: how many workers every rank has. timeout: seconds after which servers that wait for one another give up.
+    algorithm: one or more, each with its part of the vector. shares: how many workers every rank has; None: one each.
+    Raises ValueError where a part needs the whole vector.
     """
 
     def __init__(
-        self, algorithm: Algorithm, seed: int, shares: Sequence[int], cuts: tuple[int, ...], timeout: float
+        self,
+        algorithm: SideBySide,
+        seed: int,
+        group: dist.ProcessGroup | None = None,
+        shares: Sequence[int] | None = None,
     ) -> None:
-        self.algorithm, self.seed, self._shares = algorithm, seed, shares
-        self._shards = [Shard(cuts, number) for number in range(len(cuts) - 1)]
-        servers: Any = None  # all ranks
-        if len(self._shards) < len(shares):  # which every rank calls
-            with contact():
-                servers = dist.new_group(list(range(len(self._shards))), timeout=timedelta(seconds=timeout))
-        rank = dist.get_rank()
-        self.served = _Served(cuts, rank, servers) if rank < len(self._shards) else None
-        self._templates: dict[Shardable, list[Payload]] = {}
+        self.algorithm, self.seed, self.group = algorithm, seed, group
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self._shares = shares or [1] * self.size
+        if len(algorithm.parts) > 1 and any(map(_needs_norm, algorithm.parts)):
+            raise ValueError("servers of several parts clip by the norm of them all, so one needs the whole vector")
+        sizes = zip(algorithm.parts, algorithm.sizes, strict=True)
+        self.cuts = [cuts(part, d, self.size) for part, d in sizes]
+        self._servers = max(map(len, self.cuts)) - 1
+        self.served = self._shards(self.rank)
+        self._known: dict[Parts, list[Payload]] = {}
 
-    def exchange(
-        self, up: Payload, server: ServerState | None, x: Tensor, t: int
-    ) -> tuple[Payload, ServerState | None]:
-        """The servers' message of round t, decoded, for the payload `up` of this rank's workers, and the new state.
+    def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
+        """This rank's states before round 1, for parameters x [*T, d]; None for parts that it does not serve."""
+        own = zip(self.algorithm.parts, self.served, x.split(self.algorithm.sizes, -1), strict=True)
+        return tuple(
+            part.start_server(vector[..., shard.begin : shard.end].clone()) if shard else None
+            for part, shard, vector in own
+        )
 
-        x [*T, d] is any vector of the run's shape and dtype; `server` is this rank's part of the state, None where it
-        serves nothing. Raises LostContact.
+    def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
+        """The servers' messages of round t, decoded, for the payloads `up` of this rank's workers, and new states.
+
+        x [*T, d] is any vector of the run's shape and dtype; `server` is this rank's state of every part. Raises
+        LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
         arrived = self._to_servers(up, axis, t)
-        message: Payload = ()
-        if self.served is not None:
-            assert server is not None
-            uplink, downlink = (
-                replace(channel, compressor=_OnShard(channel.compressor, self.served))
-                for channel in (self.algorithm.uplink, self.algorithm.downlink)
-            )
-            here = replace(self.algorithm, uplink=uplink, downlink=downlink)
+        down: Payload = ()
+        if self.rank < self._servers:
             payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
-            aggregate = here.aggregate(payloads, server, t)
-            norm = self.served.norm(aggregate) if _needs_norm(here) else None
-            message, server = here.server_message(aggregate, server, t, self.seed, norm)
-        return Vector(self._to_all(message, x, t)), server
+            down, server = self._serve(payloads, server, x, t)
+        return self._join(self._to_all(down, x, t), t), server
+
+    def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
+        answers, states = [], []
+        given = zip(self.algorithm.parts, self.served, zip(*payloads, strict=True), server, strict=True)
+        for number, (part, shard, of_workers, state) in enumerate(given):
+            answer: Payload = ()
+            if shard is not None:
+                uplink, downlink = (
+                    replace(channel, compressor=_OnShard(channel.compressor, shard))
+                    for channel in (part.uplink, part.downlink)
+                )
+                here = replace(part, uplink=uplink, downlink=downlink)
+                aggregate = here.aggregate(list(of_workers), state, t)
+                norm = shard.norm(aggregate) if _needs_norm(here) else None
+                answer, state = here.server_message(aggregate, state, t, seed_of_part(self.seed, number), norm)
+            answers.append(answer)
+            states.append(state)
+        return tuple(answers), tuple(states)
 
     def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
         """From every rank the bytes [*T, W, b] that it sends to this server, and a payload of the form of one
         worker's; nothing where this rank serves nothing."""
-        codec = _shardable(self.algorithm.uplink.codec(t))
-        parts = [codec.cut(up, shard) for shard in self._shards]
-        mine = parts[self.served.number] if self.served else ()
+        codec = self.algorithm.uplink.codec(t)
+        parts = [self._cut(up, codec, server) for server in range(self._servers)]
+        mine = parts[self.rank] if self.rank < self._servers else ()
         like = rebuild(mine, (tensor.select(axis, 0) for tensor in tensors(mine)))
-        likes = [like] * len(self._shares)
-        if codec.varies:
-            sizes = [_sizes(part) for part in parts]
-            told = self._swap(sizes, [len(list(tensors(like)))] * len(likes))
-            likes = [_resize(like, one.tolist()) for one in told]
+        likes = [like] * self.size if mine else []
+        if _varies(codec):
+            told = swapped(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
+            likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         lead = next(tensors(up)).shape[:axis]
-        shapes = [(*lead, share, _nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=True)]
+        shapes = [(*lead, share, _nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=False)]
         messages = [to_bytes(part, axis + 1).flatten() for part in parts]
-        arrived = self._swap(messages, [math.prod(shape) if self.served else 0 for shape in shapes])
-        if not self.served:
-            return []
+        arrived = swapped(messages, list(map(math.prod, shapes)), self.group)
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
 
-    def _swap(self, messages: list[Tensor], sizes: list[int]) -> Sequence[Tensor]:
-        return swapped(messages + [messages[0][:0]] * (len(self._shares) - len(messages)), sizes)
-
-    def _to_all(self, message: Payload, x: Tensor, t: int) -> Tensor:
-        """The message [*T, d] of which every server gives the payload of its shard."""
-        codec, axis = _shardable(self.algorithm.downlink.codec(t)), x.dim() - 1
-        if codec not in self._templates:
-            like = codec.encode(torch.zeros_like(x), MessageKey.none())
-            self._templates[codec] = [codec.cut(like, shard) for shard in self._shards]
-        likes = self._templates[codec]
-        if codec.varies:
-            own = _sizes(message if self.served else likes[0])
-            told = self._from_servers(own, [len(_sizes(like)) for like in likes])
+    def _to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
+        """What every server answers."""
+        axis, likes = x.dim() - 1, self._templates(x, t)
+        if _varies(self.algorithm.downlink.codec(t)):
+            told = self._from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         shapes = [(*x.shape[:-1], _nbytes(like, axis)) for like in likes]
-        mine = to_bytes(message, axis).flatten() if self.served else x.new_empty(0, dtype=torch.uint8)
-        messages = self._from_servers(mine, [math.prod(shape) for shape in shapes])
-        arrived = zip(self._shards, messages, shapes, likes, strict=True)
-        payloads = ((from_bytes(one.view(shape), like, axis), shard) for shard, one, shape, like in arrived)
-        return torch.cat([codec.decode_shard(payload, shard) for payload, shard in payloads], -1)
+        mine = to_bytes(down, axis).flatten() if down else x.new_empty(0, dtype=torch.uint8)
+        messages = self._from_servers(mine, list(map(math.prod, shapes)))
+        arrived = zip(messages, shapes, likes, strict=True)
+        return [from_bytes(one.view(shape), like, axis) for one, shape, like in arrived]
 
-    def _from_servers(self, mine: Tensor, sizes: list[int]) -> Sequence[Tensor]:
-        messages = [mine if self.served else mine[:0]] * len(self._shares)
-        return self._swap(messages, sizes + [0] * (len(self._shares) - len(sizes)))[: len(sizes)]
+    def _from_servers(self, mine: Tensor, sizes: list[int]) -> list[Tensor]:
+        return swapped([mine if self.rank < self._servers else mine[:0]] * self.size, sizes, self.group)
+
+    def _templates(self, x: Tensor, t: int) -> list[Payload]:
+        """A payload of the shapes and dtypes that come down in round t from each server."""
+        codec = self.algorithm.downlink.codec(t)
+        if codec not in self._known:
+            like = codec.encode(torch.zeros_like(x), MessageKey.none())
+            self._known[codec] = [self._cut(like, codec, server) for server in range(self._servers)]
+        return self._known[codec]
+
+    def _cut(self, payload: Payload, codec: Parts, server: int) -> Payload:
+        """A server's part of a payload of all coordinates."""
+        own = zip(codec.compressors, payload, self._shards(server), strict=True)
+        return tuple(_shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
+
+    def _join(self, answers: Sequence[Payload], t: int) -> Payload:
+        """The decoded message of every part, whose shards the servers' answers have."""
+        found: list[list[Tensor]] = [[] for _ in self.cuts]
+        for server, answer in enumerate(answers):
+            own = zip(self.algorithm.downlink.codec(t).compressors, answer, self._shards(server), found, strict=True)
+            for one, payload, shard, parts in own:
+                if shard:
+                    parts.append(_shardable(one).decode_shard(payload, shard))
+        return tuple(Vector(torch.cat(parts, -1)) for parts in found)
+
+    def _shards(self, server: int) -> list[_Served | None]:
+        """A server's shard of every part."""
+        return [_Served(one, server, self.group) if server < len(one) - 1 else None for one in self.cuts]
 
 
 def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
-    """What every rank of a group sent to this one, so many numbers each, where it sends [*] to each of them.
+    """What the first ranks of a group sent to this one, so many numbers each, where it sends [*] to the first ranks.
 
     All receives are posted before anything is sent: gloo's all_to_all_single, which does not, takes up to twice as
     long, and its all_gather goes round a ring. Raises LostContact.
     """
     mine = dist.get_rank(group)
-    arrived = [
-        message if rank == mine else message.new_empty(size)
-        for rank, (message, size) in enumerate(zip(messages, sizes, strict=True))
-    ]
+    arrived = [messages[rank] if rank == mine else messages[0].new_empty(size) for rank, size in enumerate(sizes)]
     operations = [
         dist.P2POp(act, message, group=group, group_peer=rank)
         for act, row in ((dist.irecv, arrived), (dist.isend, messages))
@@ -205,11 +239,11 @@ def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.Proces
 class _Served(Shard):
     """A shard that this rank serves: it asks the other servers for what it must know of theirs."""
 
-    servers: dist.ProcessGroup | None
+    group: dist.ProcessGroup | None
 
     def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         lead, messages = mine.shape[:-1], [mine.flatten()] * len(counts)
-        theirs = swapped(messages, [math.prod(lead) * count for count in counts], self.servers)
+        theirs = swapped(messages, [math.prod(lead) * count for count in counts], self.group)
         return [one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)]
 
 
@@ -247,6 +281,10 @@ def _shardable(compressor: Compressor) -> Shardable:
             "cluster.server=rank0, or make the compressor a `Shardable`"
         )
     return compressor
+
+
+def _varies(codec: Parts) -> bool:
+    return any(_shardable(one).varies for one in codec.compressors)
 
 
 def _sizes(payload: Payload) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Identity, Payload, Unpacked, payload_bytes
+from ..compressors.base import Compressor, Identity, Payload, Unpacked, Vector, payload_bytes
 from ..utils.seeding import MessageKey
 
 Memory = Any
@@ -61,8 +61,8 @@ class Channel(ABC):
         return Identity() if t <= self.dense_rounds else self.compressor
 
     def decode(self, payload: Payload, d: int, t: int) -> Tensor:
-        """The message [..., d] in a payload of round t."""
-        return self.codec(t).decode(payload, d)
+        """The message [..., d] in a payload of round t, or a `Vector` of the message itself."""
+        return payload.values if isinstance(payload, Vector) else self.codec(t).decode(payload, d)
 
     def bits(self, d: int, t: int) -> int:
         """Counted bits of the one message of round t."""

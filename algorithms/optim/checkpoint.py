@@ -5,7 +5,7 @@
     dcp.load({"model": model.state_dict()}, checkpoint_id=folder)
     load_distributed(optimizer, folder)
 
-What all ranks share is saved once, the server's state by rank 0, and a worker's by its rank; each with a digest.
+What all ranks share is saved once, and states of workers and servers by their ranks; each with a digest.
 """
 
 import json
@@ -40,7 +40,7 @@ def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
     about = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
     parts = {"alike": {"about": about, **state["replica"]}, f"worker-{optimizer.rank}": state["worker"]}
     if state["server"] is not None:
-        parts["server"] = state["server"]
+        parts[f"server-{optimizer.rank}"] = state["server"]
     flat = {}
     for part, node in parts.items():
         found = {name: leaf for name, leaf in leaves(node) if isinstance(leaf, Tensor)}
@@ -73,7 +73,7 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
             if leaf.is_floating_point():  # not the worker's number
                 worker[name] = torch.stack([one[name] for one in workers]).mean(0)
         about["of"]["workers"] = optimizer.workers
-    found = {"worker": worker, "replica": alike, "server": saved.part("server") if optimizer.rank == 0 else {}}
+    found = {"worker": worker, "replica": alike, "server": _server(optimizer, saved, before)}
     state = {
         "of": {**about["of"], "rank": optimizer.rank},
         **{name: about[name] for name in _ALIKE},
@@ -96,6 +96,17 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
             raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
 
 
+def _server(optimizer: CompressedOptimizer, saved: "_Saved", ranks: int) -> dict[str, Tensor]:
+    """This rank's part of the server's state, of which so many ranks saved their parts."""
+    parts = [saved.part(f"server-{rank}") for rank in range(ranks) if saved.has(f"server-{rank}")]
+    state = {name: torch.cat([part[name] for part in parts if name in part], -1) for name in parts[0]}
+    shards = optimizer.shards
+    for name in state if shards else ():
+        shard = shards[int(name.split(".")[0]) if len(shards) > 1 else 0]
+        state[name] = state[name][..., shard.begin : shard.end].clone() if shard else state[name][..., :0]
+    return state
+
+
 def _digest(tensors: dict[str, Tensor]) -> Tensor:
     return torch.tensor(state_digest(dict(sorted(tensors.items()))))
 
@@ -116,6 +127,9 @@ class _Saved:
         }
         if f"{key}.alike.about" not in self._kinds:
             raise ValueError(f"{folder}: has no distributed_state of an optimizer under {key!r}")
+
+    def has(self, name: str) -> bool:
+        return f"{self._key}.{name}.digest" in self._kinds
 
     def part(self, name: str) -> dict[str, Tensor]:
         """The tensors of a part by their names in it. Raises ValueError for a damaged one."""

@@ -4,10 +4,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, is_finite
+from ..comm.consistency import connect, is_finite
+from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
 from ..core.grouped import SideBySide
@@ -33,12 +33,12 @@ _GRADIENT_STEPS = (
 class CompressedMean:
     """Averages the gradients of a group's ranks by a method's two channels: g̃_t [d], with which an optimizer steps.
 
-    Every rank is a worker, and rank 0 of the group is also the server. `t` counts rounds. If a rank's gradient is not
+    Every node is a worker, and each or the first is also a server. `t` counts rounds. If a rank's gradient is not
     finite, all ranks receive NaN. Memories and `t` then stay as they were, and `skipped` counts the round. `meter`
     counts what one worker sent and received.
 
-    zeros: a vector [d] with the gradients' dtype and device. group: None is the default group. scaler: messages and
-    memories are without its scale, gradients and their mean with it.
+    zeros: a vector [d] with the gradients' dtype and device. scaler: messages and memories are without its scale,
+    gradients and their mean with it.
     Raises ValueError for a compressor that cannot take d coordinates.
     """
 
@@ -47,15 +47,16 @@ class CompressedMean:
         algorithm: Algorithm,
         zeros: Tensor,
         seed: int,
-        group: dist.ProcessGroup | None,
+        nodes: Nodes,
         scaler: torch.amp.GradScaler | None,
     ) -> None:
         algorithm = check_sends_gradients(algorithm, len(zeros))
         self.algorithm, self.t, self.skipped, self.meter = algorithm, 0, 0, BitCounter()
-        self._seed, self._wire, self._scaler = seed, ConsistentGatherBroadcast(algorithm, seed, group), scaler
+        self._seed, self._nodes, self._scaler = seed, nodes, scaler
+        self._wire = connect(SideBySide((algorithm,), (len(zeros),)), seed, nodes)
         self._replica = algorithm.start_replica(zeros)
-        self._worker = algorithm.start_workers(zeros, torch.tensor([self._wire.rank]))
-        self._server = algorithm.start_server(zeros) if self._wire.rank == 0 else None
+        self._worker = algorithm.start_workers(zeros, torch.tensor([nodes.rank]))
+        self._servers = self._wire.start_server(zeros) if nodes.leads else None
 
     def round(self, gradient: Tensor | None, x: Tensor) -> Tensor:
         """g̃_t [d] for this worker's gradient [d]; NaN if a rank's gradient is not finite.
@@ -65,19 +66,20 @@ class CompressedMean:
         gradient, and LostContact.
         """
         scale = self._scaler.get_scale() if self._scaler else None
-        t, sent, readiness = self.t + 1, torch.zeros_like(x), "refused"
+        t, readiness, sent = self.t + 1, "refused", torch.zeros_like(x) if gradient is None else gradient
+        sent = self._nodes.mean(sent if scale is None else sent / scale)
         if gradient is not None:
-            gradient = gradient if scale is None else gradient / scale
-            readiness = "ready" if is_finite(gradient) else "not finite"
-            sent = gradient if readiness == "ready" else sent
+            readiness = "ready" if is_finite(sent) else "not finite"
+        if readiness != "ready":
+            sent = torch.zeros_like(x)
         up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self._seed)
-        down, server, _ = self._wire.step(up, self._server, x, 0.0, t, readiness)
+        down, servers, _ = self._wire.step((up,), self._servers, x, 0.0, t, readiness)
         if down is None:
             self.skipped += 1
             return torch.full_like(x, torch.nan)
-        signal = self.algorithm.received(down, self._replica, t)
+        signal = self.algorithm.received(down[0], self._replica, t)
         self._replica = replace(self._replica, signal=signal)
-        self._worker, self._server, self.t = worker, server, t
+        self._worker, self._servers, self.t = worker, servers, t
         self.meter.count(self.algorithm, len(x), t, x.dtype)
         mean = self.algorithm.clipped_aggregate(signal)
         return mean if scale is None else scale * mean
@@ -89,7 +91,7 @@ class CompressedMean:
             "skipped": self.skipped,
             "meter": asdict(self.meter),
             "worker": as_dicts(self._worker),
-            "server": as_dicts(self._server),
+            "server": self._servers and as_dicts(self._servers[0]),
             "signal": self._replica.signal,
         }
 
@@ -97,7 +99,7 @@ class CompressedMean:
         """Load what `state` returned on the same rank."""
         here = to_device(state, self._replica.signal.device)
         self._worker = from_dicts(here["worker"], self._worker)
-        self._server = from_dicts(here["server"], self._server)
+        self._servers = self._servers and (from_dicts(here["server"], self._servers[0]),)
         self._replica = replace(self._replica, signal=here["signal"])
         self.t, self.skipped, self.meter = here["t"], here["skipped"], BitCounter(**here["meter"])
 

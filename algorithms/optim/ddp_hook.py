@@ -11,7 +11,7 @@ from torch.distributed import GradBucket  # pyright: ignore[reportPrivateImportU
 from torch.futures import Future
 
 from ..comm.consistency import check_consistency
-from ..comm.gather_broadcast import rank_and_size
+from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
@@ -23,9 +23,9 @@ from .param_groups import Partition, with_partition
 class CompressedGradients:
     """The state of DDP's hook: it averages the gradients of all ranks by a method's two channels.
 
-    Every process of the group is a worker, and its rank 0 is also the server. A round is one backward pass that DDP
-    synchronises. The gradients of all buckets are one vector [d] in the order of the parameters, sent when the last
-    bucket is ready. Memories of 16-bit parameters are float32.
+    Every process of the group, or every node, is a worker. A round is one backward pass that DDP synchronises. The
+    gradients of all buckets are one vector [d] in the order of the parameters, sent when the last bucket is ready.
+    Memories of 16-bit parameters are float32.
 
     `t` counts rounds. If a rank's gradient is not finite, all ranks receive NaN. Memories and `t` then stay as they
     were, and `skipped` counts the round. `meter` counts what one worker sent and received. `state_dict` holds this
@@ -40,12 +40,13 @@ class CompressedGradients:
         scaler: torch.amp.GradScaler | None,
         process_group: dist.ProcessGroup | None,
         partition: Partition,
+        intra_group: dist.ProcessGroup | None,
     ) -> None:
         tensors = [param if isinstance(param, Tensor) else param[1] for param in params]
         self._flat = Flat(tensors)
         algorithm = with_partition(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
-        self.seed, self._scaler, self._group = seed, scaler, process_group
+        self.seed, self._scaler, self._groups = seed, scaler, (process_group, intra_group)
         self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
         if dist.is_available() and dist.is_initialized():
             _ = self._mean
@@ -53,16 +54,17 @@ class CompressedGradients:
     @cached_property
     def _mean(self) -> CompressedMean:
         """Made on first use: by then there is a process group, and parameters are on their device."""
-        self.rank, self.workers = rank_and_size(self._group)
+        nodes = Nodes(*self._groups)
+        self.rank, self.workers = nodes.rank, nodes.size
         self._flat = Flat(self._flat.params)
         self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
         self._gradient = self._flat.zeros()
         shapes = [tuple(param.shape) for param in self._flat.params]
         alike = self._identity() | {"rank": "any", "shapes": shapes}
-        check_consistency(self._flat.device, self._group, **alike)
+        check_consistency(self._flat.device, self._groups[0], **alike)
         # DDP calls no hook for parameters that were converted after it was made, and their ranks would drift apart.
         self._flat.params[0].register_post_accumulate_grad_hook(lambda param: self._flat.check())
-        return CompressedMean(self.algorithm, self._flat.zeros(), self.seed, self._group, self._scaler)
+        return CompressedMean(self.algorithm, self._flat.zeros(), self.seed, nodes, self._scaler)
 
     @property
     def t(self) -> int:
@@ -145,6 +147,7 @@ def compressed(
     scaler: torch.amp.GradScaler | None = None,
     process_group: dist.ProcessGroup | None = None,
     partition: Partition = "whole",
+    intra_group: dist.ProcessGroup | None = None,
     **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
     """State and hook for `DistributedDataParallel.register_comm_hook`: DDP averages gradients by an algorithm.
@@ -158,11 +161,14 @@ def compressed(
     algorithm: a name of conf/algorithm, with `options` of its function, or what such a function returns. It must send
     gradients and make no step of its own; CompressedOptimizer takes the others.
     scaler: the loop's GradScaler, if any; its scale changes, so memories are kept without it. process_group: DDP's,
-    if it has one of its own. partition: "layer" gives every parameter its own scale.
+    if it has one of its own. partition: "layer" gives every parameter its own scale. intra_group: the ranks of this
+    rank's node; gradients are averaged in it uncompressed, and every node is one worker.
 
     Raises ValueError for other algorithms, for an unknown name or option, for no parameters, for dtypes or devices
     that do not fit into one vector, and for a compressor that cannot take so few coordinates; Disagreement where
     ranks differ in algorithm, seed or parameter shapes; LostContact.
     """
     algorithm = resolve_method(algorithm, options)
-    return CompressedGradients(params, algorithm, seed, scaler, process_group, partition), CompressedGradients.take
+    return CompressedGradients(
+        params, algorithm, seed, scaler, process_group, partition, intra_group
+    ), CompressedGradients.take

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
 from ..comm.gather_broadcast import contact, rank_and_size
+from ..comm.nodes import Nodes
 from ..compressors.base import Payload
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -85,7 +86,7 @@ class LocalSteps(torch.optim.Optimizer):
             check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": shapes})
             with contact():
                 dist.broadcast(x, group=group, group_src=0)
-            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, group)
+            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, Nodes(group))
         self._flat.write(x)
         for param in self._flat.params:
             self.state[param]  # torch's checkpoint functions make a step where there is no state at all
@@ -231,8 +232,8 @@ class LocalSteps(torch.optim.Optimizer):
 class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
     """A wire with a round every `period` steps."""
 
-    def __init__(self, algorithm: Method, seed: int, group: dist.ProcessGroup | None) -> None:
-        super().__init__(algorithm, seed, group)
+    def __init__(self, algorithm: Method, seed: int, nodes: Nodes) -> None:
+        super().__init__(algorithm, seed, nodes)
         self._next = self._period = algorithm.period
 
     def step(self, *given: Any, **settings: Any) -> tuple[Payload | None, Any, int]:

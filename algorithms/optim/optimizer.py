@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -11,8 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite, may_step
-from ..comm.gather_broadcast import contact, rank_and_size
+from ..comm.consistency import check_consistency, connect, digest, is_finite, may_step
+from ..comm.gather_broadcast import contact
+from ..comm.nodes import Nodes
+from ..comm.sharded_server import ShardedServer
+from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import SideBySide, seed_of_part
@@ -50,12 +53,13 @@ class CompressedOptimizer(torch.optim.Optimizer):
         optimizer.zero_grad()
 
     Gradients must be the worker's own: do not average them, and do not wrap the module in DistributedDataParallel.
-    Rank 0 is the server, and its parameters are broadcast at the start. Without a process group there is one worker.
+    Rank 0's parameters are broadcast at the start. Without a process group there is one worker.
 
     algorithm: the name of a file of conf/algorithm, or what a method's function returns, such as
     `cd_adam(ScaledSign(), AMSGrad())`. options: with a name, parameters of the method's function, such as
     `rounds=10_000` for a warm-up. They may also set the algorithm's hyperparameters, such as betas.
-    process_group: the ranks that train together; the first one is the server. None: all ranks.
+    process_group: the ranks that train together; None: all ranks. intra_group: the ranks of this rank's node; their
+    gradients are averaged uncompressed, and every node is one worker.
     replicated: a module or parameters; `step` also compares those among them that this optimizer does not hold.
     partition: "layer" gives every parameter its own scale and part of a message, "whole" every group.
 
@@ -79,6 +83,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         process_group: dist.ProcessGroup | None = None,
         replicated: torch.nn.Module | Iterable[Tensor] | None = None,
         partition: Partition = "whole",
+        intra_group: dist.ProcessGroup | None = None,
         **options: Any,
     ) -> None:
         check_step_size(lr)
@@ -87,10 +92,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._is_distributed = dist.is_available() and dist.is_initialized()
         self._group = process_group
         self._partition: Partition = partition
-        self.rank, self.workers = rank_and_size(process_group) if self._is_distributed else (0, 1)
+        self._nodes = Nodes(process_group, intra_group) if self._is_distributed else None
+        self.rank, self.workers = (self._nodes.rank, self._nodes.size) if self._nodes else (0, 1)
         self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
         if options.get("workers", self.workers) != self.workers:
-            raise ValueError(f"workers={options['workers']}: there are {self.workers} ranks, each a worker")
+            raise ValueError(f"workers={options['workers']}: there are {self.workers} workers")
         self._has_started = False
         self._group_algorithms: list[Algorithm] = []
         defaults = {"lr": lr, **hyperparameters}
@@ -145,15 +151,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._settings, self._current = settings, current  # of the last round
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))
-        self._servers = initial.start_server(x) if self.rank == 0 else None
-        self._in_place = self._in_place_states()
         self._needs_all = any(part.server_holds_model for part in initial.parts)
-        count = len(flat.params)
-        self._wire = (
-            ConsistentGatherBroadcast(initial, self.seed, self._group, count, self._needs_all)
-            if self._is_distributed
-            else None
-        )
+        self._wire = None
+        if self._nodes:
+            self._wire = connect(initial, self.seed, self._nodes, len(flat.params), self._needs_all)
+        self._servers = (self._wire or initial).start_server(x) if not self._nodes or self._nodes.leads else None
+        self._in_place = self._in_place_states()
         # torch's checkpoint functions would make a step to fill an empty state; `state_dict` fills in ours.
         self.state.update({param: {} for param in flat.params})
         self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
@@ -171,6 +174,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def algorithms(self) -> tuple[Algorithm, ...]:
         """The algorithm of every group with parameters, with its initial settings."""
         return self._initial.parts
+
+    @property
+    def shards(self) -> Sequence[Shard | None]:
+        """This rank's shard of every group where several ranks are servers; empty where one is."""
+        return self._wire.served if isinstance(self._wire, ShardedServer) else ()
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
@@ -205,6 +213,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         except ValueError as error:
             wrong = error
         lrs = [row["lr"] for row in (self._settings if wrong else settings)]
+        if self._nodes:
+            gradient = self._nodes.mean(gradient)
         usable = not wrong and is_finite(gradient) and not getattr(self, "found_inf", False)
         if not usable:
             gradient = torch.zeros_like(gradient)

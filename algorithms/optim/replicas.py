@@ -10,6 +10,7 @@ from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, HSDPM
 
 from ..comm.consistency import check_consistency, is_finite
 from ..comm.gather_broadcast import contact
+from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
@@ -62,8 +63,9 @@ class CompressedReplicas:
         shapes = {name: [tuple(param.sharded_param.shape) for param in hook.params] for name, hook in hooks.items()}
         compared = self._identity | {"replica": "any", "shapes": shapes}
         check_consistency(device, info.replicate_process_group, **compared)
+        nodes = Nodes(info.replicate_process_group)
         for name, hook in hooks.items():
-            hook.register(algorithm, partition, keyed_seed(seed, "unit", name, "shard", info.shard_mesh_rank))
+            hook.register(algorithm, partition, nodes, keyed_seed(seed, "unit", name, "shard", info.shard_mesh_rank))
         self.units = {name: hook.mean for name, hook in hooks.items() if hook.mean}
         self._identity["d"] = {name: (sum(hook.sizes), str(hook.dtype)) for name, hook in hooks.items()}
 
@@ -112,12 +114,12 @@ class _Hook:
         self.mean: CompressedMean | None = None
         self.accumulated: Tensor | None = None
 
-    def register(self, algorithm: Algorithm, partition: Partition, seed: int) -> None:
+    def register(self, algorithm: Algorithm, partition: Partition, nodes: Nodes, seed: int) -> None:
         """Let FSDP call this instead of its all-reduce."""
         if any(self.sizes):
             algorithm = with_partition(algorithm, partition, [size for size in self.sizes if size])
             zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
-            self.mean = CompressedMean(algorithm, zeros, seed, self.info.replicate_process_group, self.scaler)
+            self.mean = CompressedMean(algorithm, zeros, seed, nodes, self.scaler)
         self.group._all_reduce_hook = self
         # With a mesh of replicas torch averages over them before it calls the hook; a mesh of shards avoids this.
         shards = FSDPMeshInfo(self.info.mesh, shard_mesh_dim=self.info.shard_mesh_dim)

@@ -9,10 +9,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import GatherBroadcast, contact
-from algorithms.comm.sharded_server import ShardedServer, cuts
+from algorithms.comm.sharded_server import ShardedServer
 from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
 from algorithms.core.algorithm import Algorithm, ServerState, Stage
+from algorithms.core.grouped import SideBySide
 from experiments.cluster.base import Cluster
 
 
@@ -67,20 +68,22 @@ class Sharded(Torchrun):
     pieces (`algorithms.compressors.shard.piece`), so that one of a few thousand coordinates has one server.
     """
 
-    def __init__(
-        self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int, timeout: float
-    ) -> None:
+    def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int) -> None:
         super().__init__(algorithm, ids, shares, seed)
-        self.cuts = cuts(algorithm, d, len(shares))
-        self._wire = ShardedServer(algorithm, seed, shares, self.cuts, timeout)
-        self._receiver = algorithm.unpacked()  # the wire decodes what comes down
+        self._wire = ShardedServer(SideBySide((algorithm,), (d,)), seed, shares=shares)
+        [self.cuts], [self._shard] = self._wire.cuts, self._wire.served
 
     def start_server(self, x: Tensor) -> ServerState | None:
-        return self._sender.start_server(self.served(x).clone()) if self._wire.served else None
+        return self._wire.start_server(x)[0]
 
     def served(self, vectors: Tensor) -> Tensor:
-        mine = self._wire.served
-        return vectors[..., mine.begin : mine.end] if mine else vectors[..., :0]
+        return vectors[..., self._shard.begin : self._shard.end] if self._shard else vectors[..., :0]
+
+    def _exchange(
+        self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
+    ) -> tuple[Payload, ServerState | None]:
+        [down], [server] = self._wire.exchange((up,), [server], x, t)
+        return down, server
 
     def aggregate(self, server: ServerState | None) -> Tensor | None:
         if server is None:

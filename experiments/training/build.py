@@ -155,7 +155,7 @@ def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Clus
     if not isinstance(ranks, Group):
         return Simulated(algorithm, len(ranks.ids(n)), run.seed)
     if run.cluster.server == "sharded":
-        return Sharded(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, d, run.cluster.timeout)
+        return Sharded(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, d)
     return Torchrun(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed)
 
 

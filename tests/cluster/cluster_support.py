@@ -23,6 +23,8 @@ from checkpoint_support import content
 from run_support import configuration, timeless
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from algorithms.comm import consistency
+from algorithms.compressors import shard
 from algorithms.core.algorithm import Algorithm
 from common.errors import exit_with_message
 from experiments.cluster.base import Simulated
@@ -257,6 +259,15 @@ def watched(note: Callable[[str, int], object]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in METHODS & vars(dist.ProcessGroup).keys():
             patch.setattr(dist.ProcessGroup, name, watching(name, getattr(dist.ProcessGroup, name)))
+        yield
+
+
+@contextmanager
+def small_shards() -> Iterator[None]:
+    """Vectors of 32 coordinates are long enough for several servers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(consistency, "SHARDED_FROM", 1)
+        patch.setattr(shard, "LEAST", 8)
         yield
 
 

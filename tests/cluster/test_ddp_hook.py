@@ -13,7 +13,7 @@ from io import BytesIO
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, loss, results_of, simulated, vector
+from cluster_support import LR, loss, results_of, simulated, small_shards, vector
 from cluster_support import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
@@ -212,6 +212,8 @@ def everything() -> dict:
     results["by layer"] = trained(SIGN, partition="layer")
     results["one bucket"] = trained(SIGN, bucket=HUGE)
     results["not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER(init_scale=2.0**10))
+    with small_shards():
+        results["sharded"] = trained(SIGN)
     results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
     results["accumulated"] = accumulated()
     results["restarted"] = trained(SIGN, restart=True)
@@ -270,6 +272,13 @@ def test_a_hook_made_before_the_process_group_of_named_parameters_begins_at_its_
     finally:
         del model
         dist.destroy_process_group()
+
+
+def test_a_server_on_every_rank_gives_the_numbers_and_bits_of_one(ranks: list[dict]) -> None:
+    for results in ranks:
+        found, expected = results["sharded"], results["cd_adam"]
+        torch.testing.assert_close(found["x"], expected["x"], rtol=1e-11, atol=1e-13)
+        assert (found["bits"], found["bytes"]) == (expected["bits"], expected["bytes"])
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

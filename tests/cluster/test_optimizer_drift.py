@@ -4,7 +4,8 @@ One launch of three ranks goes through all cases; the group is whole after each,
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,18 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, gradients, launched, loss, network, results_of, simulated, vector, watched
+from cluster_support import (
+    LR,
+    gradients,
+    launched,
+    loss,
+    network,
+    results_of,
+    simulated,
+    small_shards,
+    vector,
+    watched,
+)
 from torch.nn.utils import vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -220,11 +232,20 @@ def everything() -> dict:
     return results
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    """What every rank came to in every case."""
-    [found] = results_of(tmp_path_factory.mktemp("drift"), (RANKS, everything))
-    return found
+def in_shards() -> dict:
+    """All cases with a server on every rank."""
+    with small_shards():
+        return everything()
+
+
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["rank 0", "sharded"])
+def ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[list[dict]]:
+    """What every rank came to in every case, with one server and with several."""
+    with small_shards() if request.param else nullcontext():
+        [found] = results_of(tmp_path_factory.mktemp("drift"), (RANKS, in_shards if request.param else everything))
+        for results in found:
+            results["sharded"] = request.param
+        yield found
 
 
 @pytest.mark.parametrize("name", DRIFTS)
@@ -320,7 +341,8 @@ def test_groups_cross_in_two_messages_and_equal_simulations_of_their_own(ranks: 
         for algorithm, d in zip(algorithms, split, strict=True)
     )
     for results in ranks:
-        assert results["groups"]["messages"] == [("gather", length), ("broadcast", length)] * STEPS
+        if not results["sharded"]:
+            assert results["groups"]["messages"] == [("gather", length), ("broadcast", length)] * STEPS
 
 
 @pytest.mark.parametrize("which", ALGORITHMS)
@@ -353,7 +375,7 @@ def test_parameters_may_be_changed_alike(ranks: list[dict]) -> None:
 
 def test_a_step_is_two_messages_of_the_bytes_that_are_counted_and_a_fixed_header(ranks: list[dict]) -> None:
     algorithm = ALGORITHMS["onebit_adam"]
-    for results in ranks:
+    for results in ranks if not ranks[0]["sharded"] else ():
         assert results["traffic"]["messages"] == [
             (name, payload_bytes(channel.codec(t), D, torch.float32) + BESIDE)
             for t in range(1, STEPS + 1)

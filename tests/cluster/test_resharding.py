@@ -1,5 +1,7 @@
 """Checkpoints of torch.distributed.checkpoint: three ranks save, three go on bit for bit, two and four go on."""
 
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cluster_support import LR, gradients, loss, network, results_of, vector
+from cluster_support import LR, gradients, loss, network, results_of, small_shards, vector
 
 from algorithms import LocalSteps
 from algorithms.compressors import RandomK, ScaledSign, TopK
@@ -100,16 +102,32 @@ def loading(source: Path) -> dict:
     return results
 
 
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["rank 0", "sharded"])
+def context(request: pytest.FixtureRequest) -> Iterator[Callable]:
+    """Where all of it happens: with one server, or with one on every rank."""
+    here = small_shards if request.param else nullcontext
+    with here():
+        yield here
+
+
+def within(here: Callable, act: Callable, *given: object) -> object:
+    """What `act` returns there."""
+    with here():
+        return act(*given)
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> Path:
     """Of what was saved."""
     return tmp_path_factory.mktemp("saved")
 
 
 @pytest.fixture(scope="module")
-def launch(folder: Path) -> list[list[dict]]:
+def launch(folder: Path, context: Callable) -> list[list[dict]]:
     """What the three ranks came to that saved it, and the two that loaded it."""
-    return results_of(folder, (SAVED, partial(saving, folder)), (2, partial(loading, folder)))
+    return results_of(
+        folder, (SAVED, partial(within, context, saving, folder)), (2, partial(within, context, loading, folder))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +136,22 @@ def saved(launch: list[list[dict]]) -> list[dict]:
 
 
 @pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
-def others(request: pytest.FixtureRequest, folder: Path, launch: list[list[dict]], tmp_path_factory) -> list[dict]:
+def others(
+    request: pytest.FixtureRequest, folder: Path, launch: list[list[dict]], context: Callable, tmp_path_factory
+) -> list[dict]:
     """What other numbers of ranks came to."""
     if request.param == 2:
         return launch[1]
-    [found] = results_of(tmp_path_factory.mktemp("four"), (4, partial(loading, folder)))
+    [found] = results_of(tmp_path_factory.mktemp("four"), (4, partial(within, context, loading, folder)))
     return found
+
+
+def served(states: list[dict]) -> dict:
+    """The server's state, of which each rank may have a shard."""
+    found = [one["server"] for one in states if one["server"]]
+    return {
+        name: None if of is None else torch.cat([one[name] for one in found], -1) for name, of in found[0].items()
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -146,7 +174,7 @@ def test_another_number_of_ranks_goes_on_from_the_mean_of_the_memories(
     state = replace(
         state,
         workers=replace(state.workers, memory=memory),
-        server=from_dicts(before[0]["server"], state.server),
+        server=from_dicts(served(before), state.server),
         replica=from_dicts(before[0]["replica"], state.replica),
     )
     for step in range(1 + STEPS, 1 + 2 * STEPS):
@@ -193,11 +221,12 @@ def test_one_process_may_go_on_alone(folder: Path, saved: list[dict]) -> None:
     net, optimizer = begun(ALGORITHMS["cd_adam"])
     load_distributed(optimizer, folder / "cd_adam")
     before = saved[0]["cd_adam"]["state"]
+    aggregate = served([results["cd_adam"]["state"] for results in saved])["aggregate"]
     assert torch.equal(vector(net), before["replica"]["x"])
     state = round_state(optimizer.state_dict())
-    assert torch.equal(state["server"]["aggregate"], before["server"]["aggregate"])
+    assert torch.equal(state["server"]["aggregate"], aggregate)
     # The invariant of a Markov sequence: what the server has is the mean of what the workers have.
-    torch.testing.assert_close(state["worker"]["memory"][0], before["server"]["aggregate"])
+    torch.testing.assert_close(state["worker"]["memory"][0], aggregate)
 
 
 def test_what_is_not_there_or_of_something_else_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -209,7 +238,7 @@ def test_what_is_not_there_or_of_something_else_is_refused(folder: Path, tmp_pat
         distributed_state(LocalSteps(torch.optim.SGD(network().parameters()), "local_sgd"))  # pyright: ignore
 
 
-@pytest.mark.parametrize("name", ["alike.x", "alike.about", "server.memory", "worker-0.memory"])
+@pytest.mark.parametrize("name", ["alike.x", "alike.about", "server-0.memory", "worker-0.memory"])
 def test_a_tensor_that_is_not_what_was_saved_is_noticed(name: str, tmp_path: Path) -> None:
     """Whatever the file says of itself."""
     net, optimizer = begun(ALGORITHMS["cd_adam"])

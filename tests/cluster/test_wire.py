@@ -167,11 +167,12 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
 
     def swapped(*arguments: Any, exchange: Callable = sharded_server.swapped) -> list[Tensor]:
         arrived = exchange(*arguments)
-        note("swapped", sum(one.nbytes for one in arrived), asked=len(arguments) > 2)
+        note("swapped", sum(one.nbytes for one in arrived))
         return arrived
 
     mark(GatherBroadcast, "exchange", "round")
     mark(sharded_server.ShardedServer, "exchange", "round")
+    mark(sharded_server._Served, "everyones", "question")
     mark(Torchrun, "mean", "measurement")
     Torchrun.__init__ = begin
     sharded_server.swapped = swapped
@@ -260,7 +261,7 @@ def test_messages_to_a_sharded_server_are_as_many_as_said_of_the_bytes_that_are_
     for messages in ranks:
         mine = [m for m in _of(name, messages) if m["by"] == "swapped"]
         assert len(mine) == ROUNDS * sharded_server.exchange(algorithm, task.d, task.dtype).exchanges
-        sizes = [m["bytes"] for m in mine if not m["asked"]]
+        sizes = [m["bytes"] for m in mine if m["for"] != "question"]
         received.append((sum(sizes[::2]), sum(sizes[1::2])))
     if name in ("sharded cd_adam", "sharded natural"):
         scale = 8 * (name == "sharded cd_adam") * (RANKS - 1)

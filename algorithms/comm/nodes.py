@@ -1,0 +1,77 @@
+"""Two levels of a process group: dense between the ranks of a node, compressed between nodes."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..compressors.base import Payload
+from .gather_broadcast import contact, from_bytes, rank_and_size, to_bytes
+
+
+class Nodes:
+    """The nodes of a process group, of which each is one worker. Without `intra_group` every rank is a node.
+
+    The ranks of a node average their gradients, and the first one, which `leads`, exchanges messages with the other
+    nodes. rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. group: the
+    ranks with this rank's place in all nodes. order: all ranks of the process group, node by node.
+
+    Raises ValueError, on all ranks, unless the nodes have every rank once and are of one size; LostContact.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, intra_group: dist.ProcessGroup | None = None) -> None:
+        rank, size = rank_and_size(group)
+        ranks = dist.get_process_group_ranks(group or dist.group.WORLD)  # pyright: ignore[reportArgumentType]
+        members = [ranks[rank]]
+        if intra_group is not None:
+            members = dist.get_process_group_ranks(intra_group) if dist.get_rank(intra_group) >= 0 else []
+        of_ranks: list[Any] = [None] * size
+        with contact():
+            dist.all_gather_object(of_ranks, tuple(members), group)
+        nodes = sorted(set(of_ranks), key=lambda node: [ranks.index(one) for one in node if one in ranks])
+        given = [one for node in nodes for one in node]
+        if sorted(given) != sorted(ranks) or any(one not in node for one, node in zip(ranks, of_ranks, strict=True)):
+            groups = ", ".join(f"rank {one}: {list(node)}" for one, node in zip(ranks, of_ranks, strict=True))
+            raise ValueError(
+                f"intra_group= is {groups}. Every rank must give the group of its node, and each rank of the process "
+                "group must be in one"
+            )
+        if len(given) > len(nodes) and size < dist.get_world_size():
+            raise ValueError("intra_group= takes all ranks: leave out process_group=")
+        if len({len(node) for node in nodes}) > 1:
+            raise ValueError(f"intra_group= makes nodes of ranks {nodes}: all must have the same number of ranks")
+        mine = members.index(ranks[rank])
+        self.rank, self.size, self._count = nodes.index(tuple(members)), len(nodes), len(members)
+        self.order = [ranks.index(one) for one in given]
+        self.leads, self._intra, self.group = mine == 0, intra_group, group
+        if self._count > 1:
+            with contact():  # every rank makes all groups, as torch wants it
+                alike = [dist.new_group(list(places)) for places in zip(*nodes, strict=True)]
+            self.group = alike[mine]
+
+    def mean(self, gradient: Tensor) -> Tensor:
+        """The mean gradient [d] of this rank's node, in the memory of this rank's own. Raises LostContact."""
+        if self._count > 1:
+            with contact():
+                dist.all_reduce(gradient, group=self._intra)
+            gradient /= self._count
+        return gradient
+
+    def gather(self, header: Tensor) -> Tensor:
+        """The headers [1, n] of a node's ranks, as [1, ranks · n]. Raises LostContact."""
+        if self._count == 1:
+            return header
+        headers = [torch.empty_like(header) for _ in range(self._count)]
+        with contact():
+            dist.all_gather(headers, header, self._intra)
+        return torch.cat(headers, -1)
+
+    def share(self, answer: Payload) -> Payload:
+        """The leader's payload, on every rank of the node, which has one of its form. Raises LostContact."""
+        if self._count == 1:
+            return answer
+        message = to_bytes(answer, 0)
+        with contact():
+            dist.broadcast(message, group=self._intra, group_src=0)
+        return from_bytes(message, answer, 0)

@@ -1,0 +1,186 @@
+"""Two nodes of two ranks: dense means inside a node, and a node is one worker of the harness."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from cluster_support import LR, gradients, loss, network, results_of, small_shards, vector
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector
+
+from algorithms import CompressedOptimizer, compressed
+from algorithms.comm.consistency import Disagreement
+from algorithms.compressors import RandomK, ScaledSign
+from algorithms.core.bit_counter import BitCounter
+from algorithms.core.update_rules import SGD, AMSGrad
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.error_feedback import error_feedback
+from experiments.cluster.base import Simulated
+
+RANKS, STEPS, AT, D = 4, 5, 3, 32  # a fault is in step AT
+NODES = [[0, 2], [1, 3]]
+SIGN, DRAWN = cd_adam(ScaledSign(), AMSGrad()), error_feedback(RandomK(k=4), SGD())
+
+
+def trained(
+    intra: Any, algorithm: Any = SIGN, befalls: Callable = bool, restart: bool = False, group: Any = None
+) -> dict:
+    """x after every step; one rank of the second node may be in trouble in step AT."""
+
+    def begin() -> tuple:
+        net = network(dist.get_rank())
+        return net, CompressedOptimizer(net.parameters(), algorithm, LR, 3, process_group=group, intra_group=intra)
+
+    (net, optimizer), path, rank = begin(), [], dist.get_rank()
+    for step in range(1, STEPS + 1):
+        if restart and step == AT:
+            saved = optimizer.state_dict()
+            net, optimizer = begin()
+            optimizer.load_state_dict(saved)
+        optimizer.zero_grad()
+        loss(net, rank, step).backward()
+        if step == AT and rank == RANKS - 1:
+            befalls(net)
+        optimizer.step()
+        path.append(vector(net))
+    counted = {"t": optimizer.t, "skipped": optimizer.skipped, "bits": optimizer.meter.bits}
+    return {"x": torch.stack(path), "worker": (optimizer.rank, optimizer.workers), **counted}
+
+
+def hooked(intra: Any) -> torch.Tensor:
+    """The gradients of one backward pass, as DDP's hook leaves them."""
+    model = DistributedDataParallel(network())
+    model.register_comm_hook(*compressed(model.parameters(), SIGN, seed=3, intra_group=intra))
+    loss(model, dist.get_rank(), 1).backward()
+    return parameters_to_vector([param.grad for param in model.parameters()])  # pyright: ignore
+
+
+def infinite(net: torch.nn.Module) -> None:
+    next(net.parameters()).grad.fill_(torch.inf)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def drift(net: torch.nn.Module) -> None:
+    with torch.no_grad():
+        net[0].bias[2] *= 1.5  # pyright: ignore[reportIndexIssue]
+
+
+def without(net: torch.nn.Module) -> None:
+    net[0].bias.grad = None  # pyright: ignore[reportIndexIssue, reportAttributeAccessIssue]
+
+
+def convert(net: torch.nn.Module) -> None:
+    net.double()
+
+
+def everything() -> dict:
+    rank = dist.get_rank()
+    own, others = ([dist.new_group(ranks) for ranks in groups] for groups in (NODES, ([0, 1, 2], [3])))
+    intra = own[rank % 2]
+    results: dict[str, Any] = {
+        "cd_adam": trained(intra),
+        "drawn": trained(intra, DRAWN),
+        "restarted": trained(intra, restart=True),
+        "not finite": trained(intra, befalls=infinite),
+        "missing": trained(intra, befalls=without),
+        "hook": hooked(intra),
+    }
+    with small_shards():
+        results["sharded"] = trained(intra)
+    two, three = dist.new_group([1, 3]), dist.new_group([0, 1, 3])
+    for name, act in {
+        "drift": partial(trained, intra, befalls=drift),
+        "converted": partial(trained, intra, befalls=convert),
+        "unequal": partial(trained, others[rank == 3]),
+        "one outside": partial(trained, intra if rank < 3 else own[0]),
+        "none on one": partial(trained, intra if rank < 3 else None),
+        "beyond the process group": partial(trained, intra, group=three),
+        "a process group": partial(trained, own[1], group=two),
+    }.items():
+        try:
+            results[name] = act()
+        except (ValueError, Disagreement) as error:
+            results[name] = f"{type(error).__name__}: {error}"
+    return results
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """What the ranks came to in every case."""
+    [found] = results_of(tmp_path_factory.mktemp("nodes"), (RANKS, everything))
+    return found
+
+
+def simulated(algorithm: Any, left_out: int | None = None, missing: bool = False) -> torch.Tensor:
+    """x after every step of the harness's rounds, a worker a node, whose gradient is the node's mean."""
+    cluster, path, t = Simulated(algorithm, len(NODES), seed=3), [], 0
+    state = cluster.start(vector(network()))
+    for step in range(1, STEPS + 1):
+        found = gradients(state.replica.x, RANKS, step)
+        if missing and step == AT:
+            found[RANKS - 1, 15:20] = 0
+        if step != left_out:
+            t += 1
+            of_nodes = torch.stack([found[node].sum(0) / len(node) for node in NODES])
+            state = cluster.round(of_nodes, state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm", "options"),
+    [
+        ("cd_adam", SIGN, {}),
+        ("drawn", DRAWN, {}),
+        ("restarted", SIGN, {}),
+        ("not finite", SIGN, {"left_out": AT}),
+        ("missing", SIGN, {"missing": True}),
+    ],
+)
+def test_a_node_is_one_worker_of_the_harness(name: str, algorithm: Any, options: dict, ranks: list[dict]) -> None:
+    meter, rounds = BitCounter(), STEPS - (name == "not finite")
+    for t in range(1, rounds + 1):
+        meter.count(algorithm, D, t, torch.float32)
+    for rank, results in enumerate(ranks):
+        found = results[name]
+        assert torch.equal(found["x"], simulated(algorithm, **options))
+        assert found["worker"] == (rank % 2, len(NODES))
+        assert (found["t"], found["skipped"], found["bits"]) == (rounds, STEPS - rounds, meter.bits)
+
+
+def test_nodes_may_share_the_server(ranks: list[dict]) -> None:
+    with small_shards():
+        expected = simulated(SIGN)
+    assert all(torch.equal(results["sharded"]["x"], expected) for results in ranks)
+
+
+def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
+    cluster, found = Simulated(SIGN, len(NODES), seed=3), gradients(vector(network()), RANKS, 1)
+    of_nodes = torch.stack([found[node].mean(0) for node in NODES])
+    expected = cluster.round(of_nodes, cluster.start(vector(network())), LR, 1).replica.signal
+    for results in ranks:
+        torch.testing.assert_close(results["hook"], expected)
+        assert torch.equal(results["hook"], ranks[0]["hook"])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("drift", f"Disagreement: step {AT}: rank 3 differs from the others in x: "),
+        ("converted", f"Disagreement: step {AT}: rank 3 differs from the others in parameters: it cannot step"),
+        ("unequal", r"ValueError: intra_group= makes nodes of ranks \[\(0, 1, 2\), \(3,\)\]: all must have the same"),
+        ("one outside", r"ValueError: intra_group= is rank 0: \[0, 2\], .*rank 3: \[\]\. Every rank must give"),
+        ("none on one", r"ValueError: intra_group= is rank 0: \[0, 2\], .*rank 3: \[3\]\. Every rank must give"),
+        ("beyond the process group", r"ValueError: (intra_group= is rank 0: \[0, 2\], |this rank is not in process)"),
+        ("a process group", r"ValueError: (intra_group= takes all ranks: leave out |this rank is not in process)"),
+    ],
+)
+def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]) -> None:
+    for rank, results in enumerate(ranks):
+        if (name, rank) == ("converted", RANKS - 1):
+            assert results[name].startswith("ValueError: parameter 0 was")
+        else:
+            assert re.match(said, results[name]), results[name]
