@@ -92,6 +92,7 @@ class Consistent:
         settings: object = "",
         replicated: int = 0,
         gradient_flags: int = 0,
+        digest_of_x: int | None = None,
     ) -> tuple[Payload | None, Any, int]:
         """Compare ranks and exchange: the server's payload, its new state, and the gradient flags of all ranks.
 
@@ -100,11 +101,13 @@ class Consistent:
 
         x [d]: this rank's parameters before round t. settings: all else that must be equal on all ranks, compared as
         text. replicated: a digest of parameters outside the optimizer. gradient_flags: bit i is set where parameter i
-        has a gradient. Raises Disagreement, on every rank except those that refuse, and LostContact.
+        has a gradient. digest_of_x: where x is only a vector of that form. Raises Disagreement, on every rank except
+        those that refuse, and LostContact.
         """
         of_settings = keyed_seed(str(settings)) >> 2 << 2
         [lr_bits] = struct.unpack("<q", struct.pack("<d", lr))
-        header = [t, lr_bits, digest(x), replicated, of_settings | _READINESS.index(readiness)]
+        digest_of_x = digest(x) if digest_of_x is None else digest_of_x
+        header = [t, lr_bits, digest_of_x, replicated, of_settings | _READINESS.index(readiness)]
         flags = [gradient_flags >> at & (1 << _FLAGS) - 1 for at in range(0, self._parameters, _FLAGS)]
         if t != self._next:  # a state was loaded, perhaps not on all ranks, and messages of round t may be longer
             key = MessageKey(self.seed, "up", self._next, (self.rank,))
@@ -210,11 +213,17 @@ def digest(vector: Tensor) -> int:
     that swap places change nothing where they share block and column.
     """
     raw = vector.view(torch.uint8)
+    raw = raw.clone() if raw.storage_offset() % 8 else raw
     whole = len(raw) - len(raw) % (8 * _BLOCKS * _COLUMNS)
     bits = blake2b(raw[whole:].cpu().numpy().tobytes(), digest_size=8)
     if whole:
         bits.update(raw[:whole].view(torch.int64).view(_BLOCKS, -1, _COLUMNS).sum(1).cpu().numpy().tobytes())
     return int.from_bytes(bits.digest(), "little", signed=True)
+
+
+def digest_of_all(tensors: Iterable[Tensor]) -> int:
+    """A digest of tensors of any shapes and dtypes, without copies of contiguous ones."""
+    return keyed_seed(*(digest(tensor.detach().flatten()) for tensor in tensors))
 
 
 def is_finite(vector: Tensor) -> bool:

@@ -79,7 +79,10 @@ class GatherBroadcast:
             like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
             messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
             down, server = self._serve(messages, server, x, t)
-        message = to_bytes(down, axis)
+        if self.rank == 0:
+            message = to_bytes(down, axis)
+        else:
+            message = x.new_empty(*x.shape[:-1], nbytes(down, axis), dtype=torch.uint8)
         if message.numel():
             with contact():
                 dist.broadcast(message, group=self.group, group_src=0)
@@ -128,13 +131,22 @@ def to_bytes(payload: Payload, lead: int) -> Tensor:
 
 
 def from_bytes(message: Tensor, like: Payload, lead: int) -> Payload:
-    """The payload that `to_bytes` was given, for a `like` of the same trailing shapes and dtypes."""
+    """The payload that `to_bytes` was given, for a `like` of the same trailing shapes and dtypes.
+
+    Its tensors are views of the message where they can be: a dtype of several bytes cannot be read from an address
+    that is not a multiple of them.
+    """
     parts, begin = [], 0
     for tensor in tensors(like):
         shape = tensor.shape[lead:]
         end = begin + math.prod(shape) * tensor.element_size()
-        # Cloned, because a dtype of several bytes cannot be read from an address that is not a multiple of them.
-        part = message[..., begin:end].clone(memory_format=torch.contiguous_format).flatten().view(tensor.dtype)
-        parts.append(part.view((*message.shape[:-1], *shape)))
+        part = message[..., begin:end].contiguous()
+        part = part.clone() if part.storage_offset() % tensor.element_size() else part
+        parts.append(part.flatten().view(tensor.dtype).view((*message.shape[:-1], *shape)))
         begin = end
     return rebuild(like, parts)
+
+
+def nbytes(payload: Payload, lead: int) -> int:
+    """The bytes of one message, for a payload whose tensors share `lead` leading axes."""
+    return sum(math.prod(tensor.shape[lead:]) * tensor.element_size() for tensor in tensors(payload))

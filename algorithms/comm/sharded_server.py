@@ -17,7 +17,7 @@ from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
 from ..core.grouped import SideBySide, seed_of_part
 from ..utils.seeding import MessageKey
-from .gather_broadcast import contact, from_bytes, to_bytes
+from .gather_broadcast import contact, from_bytes, nbytes, to_bytes
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ class ShardedServer:
             told = swapped(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         lead = next(tensors(up)).shape[:axis]
-        shapes = [(*lead, share, _nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=False)]
+        shapes = [(*lead, share, nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=False)]
         messages = [to_bytes(part, axis + 1).flatten() for part in parts]
         arrived = swapped(messages, list(map(math.prod, shapes)), self.group)
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
@@ -178,7 +178,7 @@ class ShardedServer:
         if _varies(self.algorithm.downlink.codec(t)):
             told = self._from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
-        shapes = [(*x.shape[:-1], _nbytes(like, axis)) for like in likes]
+        shapes = [(*x.shape[:-1], nbytes(like, axis)) for like in likes]
         mine = to_bytes(down, axis).flatten() if down else x.new_empty(0, dtype=torch.uint8)
         messages = self._from_servers(mine, list(map(math.prod, shapes)))
         arrived = zip(messages, shapes, likes, strict=True)
@@ -296,7 +296,3 @@ def _resize(payload: Payload, sizes: list[int]) -> Payload:
     """A payload of the same form whose tensors have other last axes."""
     parts = zip(tensors(payload), sizes, strict=True)
     return rebuild(payload, (tensor.new_empty(*tensor.shape[:-1], size) for tensor, size in parts))
-
-
-def _nbytes(payload: Payload, lead: int) -> int:
-    return sum(math.prod(tensor.shape[lead:]) * tensor.element_size() for tensor in tensors(payload))

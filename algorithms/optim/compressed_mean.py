@@ -1,12 +1,13 @@
 """The mean gradient of a process group by a method's two channels, without the method's update."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..comm.consistency import connect, is_finite
+from ..comm.consistency import connect, digest_of_all, is_finite
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -58,29 +59,31 @@ class CompressedMean:
         self._worker = algorithm.start_workers(zeros, torch.tensor([nodes.rank]))
         self._servers = self._wire.start_server(zeros) if nodes.leads else None
 
-    def round(self, gradient: Tensor | None, x: Tensor) -> Tensor:
+    def round(self, gradient: Tensor | None, params: Iterable[Tensor]) -> Tensor:
         """g̃_t [d] for this worker's gradient [d]; NaN if a rank's gradient is not finite.
 
-        Ranks compare the parameters x [d]. A rank that cannot give a gradient takes part with None and raises its own
+        Ranks compare `params`. A rank that cannot give a gradient takes part with None and raises its own
         error afterwards; otherwise the others would wait for it. Raises Disagreement, also where another rank has no
         gradient, and LostContact.
         """
-        scale = self._scaler.get_scale() if self._scaler else None
-        t, readiness, sent = self.t + 1, "refused", torch.zeros_like(x) if gradient is None else gradient
+        scale, like = self._scaler.get_scale() if self._scaler else None, self._replica.x
+        t, readiness, sent = self.t + 1, "refused", torch.zeros_like(like) if gradient is None else gradient
         sent = self._nodes.mean(sent if scale is None else sent / scale)
         if gradient is not None:
             readiness = "ready" if is_finite(sent) else "not finite"
         if readiness != "ready":
-            sent = torch.zeros_like(x)
+            sent = torch.zeros_like(like)
         up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self._seed)
-        down, servers, _ = self._wire.step((up,), self._servers, x, 0.0, t, readiness)
+        down, servers, _ = self._wire.step(
+            (up,), self._servers, like, 0.0, t, readiness, digest_of_x=digest_of_all(params)
+        )
         if down is None:
             self.skipped += 1
-            return torch.full_like(x, torch.nan)
+            return torch.full_like(like, torch.nan)
         signal = self.algorithm.received(down[0], self._replica, t)
         self._replica = replace(self._replica, signal=signal)
         self._worker, self._servers, self.t = worker, servers, t
-        self.meter.count(self.algorithm, len(x), t, x.dtype)
+        self.meter.count(self.algorithm, len(like), t, like.dtype)
         mean = self.algorithm.clipped_aggregate(signal)
         return mean if scale is None else scale * mean
 

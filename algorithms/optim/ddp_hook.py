@@ -99,7 +99,7 @@ class CompressedGradients:
             ready, self._ready = self._ready, []
             if sum(len(params) for params, *_ in ready) < len(self._flat.params):
                 raise ValueError("DDP lacks some parameters of the hook: give it ddp_model.parameters()")
-            mean = compressed_mean.round(self._gradient, self._flat.read())
+            mean = compressed_mean.round(self._gradient, self._flat.params)
             for params, gradients, buffer, waiting in ready:
                 for param, gradient in zip(params, gradients, strict=True):
                     gradient.copy_(mean[self._place[param]].view(param.shape))

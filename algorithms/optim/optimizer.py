@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import check_consistency, connect, digest, is_finite, may_step
+from ..comm.consistency import check_consistency, connect, digest_of_all, is_finite, may_step
 from ..comm.gather_broadcast import contact
 from ..comm.nodes import Nodes
 from ..comm.sharded_server import ShardedServer
@@ -21,7 +21,6 @@ from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import SideBySide, seed_of_part
 from ..core.grouped import States as PartStates
 from ..core.tiles import States, TiledStates, supports_tiles
-from ..utils.seeding import keyed_seed
 from .flat_params import Flat, FlatView
 from .optimizer_state import (
     check_state,
@@ -310,7 +309,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         given = self._replicated
         params = given.parameters() if isinstance(given, torch.nn.Module) else given
         held = {id(param) for param in self._flat.params}
-        return keyed_seed(*(digest(param.flatten().clone()) for param in params if id(param) not in held))
+        return digest_of_all(param for param in params if id(param) not in held)
 
     def join_hook(self, **kwargs: Any) -> NoReturn:
         """Reject torch's Join, which calls this. Raises ValueError."""

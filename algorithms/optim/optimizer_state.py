@@ -77,6 +77,6 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, 
 def state_digest(state: dict) -> int:
     """A number that depends on every bit of a state."""
     return keyed_seed(*(
-        f"{name}={digest(leaf.flatten().clone()) if isinstance(leaf, Tensor) else leaf}"  # cloned: aligned
+        f"{name}={digest(leaf.flatten()) if isinstance(leaf, Tensor) else leaf}"
         for name, leaf in leaves(state)
     ))  # fmt: skip

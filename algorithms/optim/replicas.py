@@ -128,10 +128,9 @@ class _Hook:
             self.group.post_forward_mesh_info = shards
         self.group.mesh_info = shards
 
-    def parameters(self) -> Tensor:
-        """A new vector [d] of this rank's part of the parameters."""
-        parts = [param.sharded_param.to_local().detach().flatten() for param in self.params]
-        return torch.cat([part.to(self.group.device, self.dtype) for part in parts])
+    def parameters(self) -> list[Tensor]:
+        """This rank's part of the parameters."""
+        return [param.sharded_param.to_local() for param in self.params]
 
     def _finite_in_all_shards(self, gradient: Tensor) -> bool:
         finite = torch.tensor(is_finite(gradient), dtype=torch.uint8, device=gradient.device)
