@@ -25,8 +25,8 @@ _NUMBERS = 5  # in a header and in a verdict, before the flags of parameters
 BYTES = 8 * _NUMBERS
 """Size of these numbers. No meter counts them or the flags, because they are no part of an algorithm."""
 
-SHARDED_FROM = 2**17
-"""Coordinates from which several servers are faster than one."""
+SHARDED_FROM = 2**22
+"""Coordinates times workers from which a server on every rank is faster than one; benchmarks/README.md."""
 
 _FLAGS = 63  # flags of parameters in a signed number of 64 bits
 _BLOCKS, _COLUMNS = 61, 64  # layout of a digest; rows of 64 numbers are added at the speed of memory
@@ -174,12 +174,9 @@ class ConsistentShardedServer(Consistent, ShardedServer):
 def connect(
     algorithm: SideBySide, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
 ) -> ConsistentGatherBroadcast | ConsistentShardedServer:
-    """The faster wire for so many nodes and coordinates; docs/optimizer.md has the measurement.
-
-    Parameters are those of `Consistent`.
-    """
+    """The wire with one server or with several, whichever is faster; parameters are those of `Consistent`."""
     given = algorithm, seed, nodes, parameters, needs_all
-    if nodes.size > 1 and sum(algorithm.sizes) >= SHARDED_FROM:
+    if nodes.size > 1 and nodes.size * sum(algorithm.sizes) >= SHARDED_FROM:
         with suppress(ValueError):  # for a compressor that needs the whole vector
             return ConsistentShardedServer(*given)
     return ConsistentGatherBroadcast(*given)
@@ -212,7 +209,7 @@ def digest(vector: Tensor) -> int:
     Blocks of rows of whole numbers are summed, and the sums hashed. One changed bit changes one sum. Two coordinates
     that swap places change nothing where they share block and column.
     """
-    raw = vector.view(torch.uint8)
+    raw = vector.contiguous().view(torch.uint8)
     raw = raw.clone() if raw.storage_offset() % 8 else raw
     whole = len(raw) - len(raw) % (8 * _BLOCKS * _COLUMNS)
     bits = blake2b(raw[whole:].cpu().numpy().tobytes(), digest_size=8)

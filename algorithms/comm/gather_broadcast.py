@@ -49,6 +49,8 @@ class GatherBroadcast:
     shares: how many workers every rank has; None: all as many as this one.
     """
 
+    served = ()  # shards; rank 0 serves the whole vector
+
     def __init__(
         self,
         algorithm: Stage | SideBySide,

@@ -14,7 +14,6 @@ from torch import Tensor
 from ..comm.consistency import check_consistency, connect, digest_of_all, is_finite, may_step
 from ..comm.gather_broadcast import contact
 from ..comm.nodes import Nodes
-from ..comm.sharded_server import ShardedServer
 from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
@@ -177,7 +176,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     @property
     def shards(self) -> Sequence[Shard | None]:
         """This rank's shard of every group where several ranks are servers; empty where one is."""
-        return self._wire.served if isinstance(self._wire, ShardedServer) else ()
+        return self._wire.served if self._wire else ()
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
