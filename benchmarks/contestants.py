@@ -17,9 +17,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersg
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
+from algorithms import CompressedOptimizer, compressed
 from algorithms.comm.sharded_server import exchange
 from algorithms.core.bit_counter import BitCounter
-from algorithms.optim.optimizer import CompressedOptimizer
 from data.embedded import digit_images
 from experiments.config.run import load_run
 from experiments.training.build import build_trainer
@@ -78,6 +78,8 @@ def ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
         # Error feedback begins with the compression, in the third round.
         state: Any = powersgd.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
         model.register_comm_hook(state, powersgd.powerSGD_hook)
+    elif hook:
+        model.register_comm_hook(*compressed(model.parameters(), hook))
     meter, take = BitCounter(), loop(model, torch.optim.Adam(model.parameters(), lr=1e-3), ranks)
 
     def counted() -> None:
@@ -126,6 +128,7 @@ CONTESTANTS: tuple[tuple[str, str | None, Callable[[Ranks], Training]], ...] = (
         for server in ("rank0", "sharded")
     ),
     ("CD-Adam, optimizer", None, partial(optimizer, name="cd_adam", lr=3e-4)),
+    ("DDP, LoCo hook", None, partial(ddp, bits=0, hook="loco")),
 )
 """Label, how messages travel (of `plots.runs.network.FORMS`, None where none of these describes it) and what starts
 the training, in the order of the table; the others are compared with the first."""

@@ -24,8 +24,7 @@ AnyCheck = Annotated[
     | levels.ClearlyAhead
     | levels.EndsAlike
     | levels.StopsEarly
-    | levels.EndsAbove
-    | levels.EndsBelow
+    | levels.ChangesSince
     | theory.OneBitACoordinate
     | theory.SecondMomentGrows
     | theory.ErrorVanishes

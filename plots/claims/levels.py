@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
+import math
 from typing import Literal
 
 import pandas as pd
@@ -110,50 +109,27 @@ class StopsEarly(Check):
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class _Change(Check):
-    """How gradient norms end over their levels at `since`."""
+class ChangesSince(Check):
+    """Whether each subject's gradient norm ends at more than `above` times its level at `since`, a share of the
+    rounds, or where `below` is given at less than `below` times.
 
+    Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
+    Measured: for each subject the ratio.
+    """
+
+    name: Literal["changes_since"] = "changes_since"
     subjects: Methods
     since: Share
-    factor: Positive
+    above: Positive | None = None
+    below: Positive | None = None
 
-    def _changes(self, curves: Curves, threshold: float, is_met: Callable[[float, float], bool]) -> Finding:
-        findings = []
+    def judge(self, curves: Curves) -> Finding:
+        low, high, findings = self.above or 0.0, self.below or math.inf, []
         for subject in self.subjects:
             ratio = level(curves[subject]) / level(curves[subject], begin=0.9 * self.since, end=self.since)
-            text = f"{subject} ends at {as_times(ratio, threshold)}"
-            findings.append(Finding(decide(is_met(ratio, threshold), ratio), text))
+            text = f"{subject} ends at {as_times(ratio, low or high)}"
+            findings.append(Finding(decide(low < ratio < high, ratio), text))
         return of_all(findings)
-
-
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class EndsAbove(_Change):
-    """Whether each subject's gradient norm ends at more than `factor` times its level at `since`, a share of the
-    rounds.
-
-    Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
-    Measured: for each subject the ratio.
-    """
-
-    name: Literal["ends_above"] = "ends_above"
-
-    def judge(self, curves: Curves) -> Finding:
-        return self._changes(curves, self.factor, operator.gt)
-
-
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class EndsBelow(_Change):
-    """Whether each subject's gradient norm ends at less than one part in `factor` of its level at `since`, a share of
-    the rounds.
-
-    Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
-    Measured: for each subject the ratio.
-    """
-
-    name: Literal["ends_below"] = "ends_below"
-
-    def judge(self, curves: Curves) -> Finding:
-        return self._changes(curves, 1 / self.factor, operator.lt)
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)

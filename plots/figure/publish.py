@@ -26,9 +26,6 @@ Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
 
 _TEXTS = ("run", "commit", "precision", "budget", "compressor", "label", "task_label", "color", "marker")
 
-_NAMED = 4
-"""Best step sizes on the edge of their grid that a caption names. Of more it says how many; the report names all."""
-
 
 def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None = None) -> pd.DataFrame:
     """The table that a figure is drawn from and judged by: every evaluation of its runs.
@@ -57,8 +54,8 @@ def read_rows(path: Path, rows: int | None = None) -> pd.DataFrame:
 def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw a figure and judge its claims from the rows of `rows_of`, into the folder `target`; return the findings.
 
-    Writes <name>.pdf, <name>.png, <name>.txt (the caption), <name>.csv (the rows, those of drawn curves with
-    drawn = True), report.md and, where the figure asks for them, claims.csv and targets.csv.
+    Writes <name>.pdf, <name>.png, <name>.csv (all rows, those of drawn curves with drawn = True), report.md and,
+    where the figure asks for them, claims.csv and targets.csv.
     """
     matplotlib.use("Agg")
     figure = replace(figure, note=" ".join(figure.note.split()))
@@ -83,7 +80,6 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     text = _caption(figure, shown, tried)
     drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
-    (target / f"{figure.name}.txt").write_text(f"{text}\n")
     frame.assign(drawn=frame.index.isin(shown.index)).to_csv(target / f"{figure.name}.csv", index=False)
     findings = claims.judge(judged, figure.claims)
     lines = [
@@ -184,11 +180,8 @@ def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
         return ["A curve for each step size." if by_step_size else "Each method with the one step size it was given."]
     said = [f"{'Best is' if figure.published else 'Each method with'} {_rule(figure, tried)}."]
     if edge := on_edge(tried):
-        first = tried.drop_duplicates(["task", "algorithm"]).set_index(["task", "algorithm"])
-        names = first["label"] + (" on " + first["task_label"] if tried["task"].nunique() > 1 else "")
-        few = len(edge) <= _NAMED
-        named = ", ".join(names.loc[edge]) if few else f"{len(edge)} of {len(first)} best step sizes"
-        said.append(f"On the edge of what was tried: {named}.")
+        methods = len(tried.drop_duplicates(["task", "algorithm"]))
+        said.append(f"On the edge of what was tried: {len(edge)} of {methods} best step sizes.")
     return said
 
 

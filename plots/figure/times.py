@@ -50,7 +50,6 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
         measured = draw_measured(rounds, "Lines: modelled. Points: measured; without a line: no model.")
         curves.save(measured, target / f"{figure.name}_measured.pdf", target / f"{figure.name}_measured.png")
     caption = f"{figure.title}. {_caption(frame, times, figure.network)}"
-    (target / f"{figure.name}.txt").write_text("\n".join(filter(None, [figure.note, caption])) + "\n")
     frame.to_csv(target / f"{figure.name}.csv", index=False)
     names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
     lines[names].to_csv(target / "lines.csv", index=False, float_format="%.6g")

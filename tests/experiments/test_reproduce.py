@@ -45,7 +45,7 @@ def runs(results: Path) -> list[Path]:
 
 def test_files_of_the_figure_and_of_every_cell(results: Path) -> None:
     figure = results / "figures" / FOLDER
-    names = {"demo.pdf", "demo.png", "demo.csv", "demo.txt", "claims.csv", "report.md"}
+    names = {"demo.pdf", "demo.png", "demo.csv", "claims.csv", "report.md"}
     assert {file.name for file in figure.iterdir()} == names
     cells = [(f"logreg/{path.parts[-3]}", path.parts[-2]) for path in runs(results)]
     assert sorted(cells) == sorted(product(TASKS, METHODS))

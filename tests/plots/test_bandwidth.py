@@ -134,7 +134,7 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(
     place, times = tmp_path / "figure", replace(TIMES, measured=str(write(tmp_path)))
     figure = replace(FIGURE, times=times, claims=(*QUICK, NEAR))
     publish(rows_of(folders, figure), figure, place)
-    files = {"mine.pdf", "mine.png", "mine.csv", "lines.csv", "mine.txt", "report.md", "claims.csv"}
+    files = {"mine.pdf", "mine.png", "mine.csv", "lines.csv", "report.md", "claims.csv"}
     assert {file.name for file in place.iterdir()} == {*files, "mine_measured.pdf", "mine_measured.png"}
     found = pd.read_csv(place / "claims.csv", dtype=str)
     assert found["verdict"].tolist() == ["holds", "holds", "fails", "fails", "holds", "fails"]

@@ -114,7 +114,7 @@ def test_stops_early(half: float, end: float, expected: str) -> None:
     assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == NOT_DECIDABLE
 
 
-# ends_above, ends_below
+# changes_since
 
 
 @pytest.mark.parametrize(
@@ -130,21 +130,24 @@ def test_stops_early(half: float, end: float, expected: str) -> None:
 def test_an_end_is_held_against_what_was_reached_before(end: float, above: str, below: str) -> None:
     # At 0.5 of the rounds it had 1; round 40 and those between say the opposite.
     frame = flat(1 / end).assign(grad_norm=[1 / end] * 5 + [1.0] + [1 / end] * 4 + [end])
-    options = {"subjects": ["a"], "since": 0.5, "factor": 2.0}
-    near = {"ends_above": 2.0, "ends_below": 0.5}  # three digits near the threshold
-    for check, expected in (("ends_above", above), ("ends_below", below)):
-        digits = "#.3g" if abs(end / near[check] - 1) < 0.1 else "g"
+    for bound, expected in (({"above": 2.0}, above), ({"below": 0.5}, below)):
+        [near] = bound.values()  # three digits near the threshold
+        digits = "#.3g" if abs(end / near - 1) < 0.1 else "g"
         text = "a ends at –" if np.isnan(end) else f"a ends at {end:{digits}}×"
-        assert found(check, {"a": frame}, **options) == (expected, text)
+        assert found("changes_since", {"a": frame}, subjects=["a"], since=0.5, **bound) == (expected, text)
 
 
-def test_every_subject_must_end_there() -> None:
-    rising = curve(lambda r: np.where(r > 90, 9.0, 1.0))
+def test_every_subject_must_end_there_and_a_missing_value_hides_no_failure_of_another() -> None:
     falling = curve(lambda r: np.where(r > 90, 0.1, 1.0))
-    curves = {"up": rising, "down": falling}
-    for check, one in (("ends_above", "up"), ("ends_below", "down")):
-        assert verdict(check, curves, subjects=[one, one], since=0.5, factor=2.0) == HOLDS
-        assert verdict(check, curves, subjects=["up", "down"], since=0.5, factor=2.0) == FAILS
+    curves = {"up": curve(lambda r: np.where(r > 90, 9.0, 1.0)), "down": falling, "lost": flat(np.nan)}
+    for bound, one, other in (({"above": 2.0}, "up", "down"), ({"below": 0.5}, "down", "up")):
+        for subjects, expected in (
+            ([one, one], HOLDS),
+            ([one, other], FAILS),
+            (["lost", other], FAILS),
+            ([one, "lost"], NOT_DECIDABLE),
+        ):
+            assert verdict("changes_since", curves, subjects=subjects, since=0.5, **bound) == expected
 
 
 # one_bit_a_coordinate
@@ -206,6 +209,50 @@ def test_error_vanishes(error_end: float, gradient_end: float, expected: str) ->
     assert verdict("error_vanishes", {"a": never}, subject="a", factor=10.0) == NOT_DECIDABLE
     without_early = frame[frame["round"] != 10]
     assert verdict("error_vanishes", {"a": without_early}, subject="a", factor=10.0) == NOT_DECIDABLE
+
+
+def test_a_single_zero_is_no_error_that_vanished() -> None:
+    rounds = np.arange(101)
+    frame = pd.DataFrame({"round": rounds, "grad_norm": 10.0 ** -(rounds / 20), "signal_error": 5.0})
+    frame.loc[95, "signal_error"] = 0.0
+    result, text = found("error_vanishes", {"a": frame}, subject="a", factor=10.0)
+    assert (result, text.partition(",")[0]) == (FAILS, "error falls 1×")
+    frame.loc[91:, "signal_error"] = 0.0
+    assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == HOLDS
+    frame.loc[:50, "signal_error"] = np.nan
+    assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == NOT_DECIDABLE
+
+
+# seconds
+
+
+def seconds(*values: float, form: str = "ring") -> pd.DataFrame:
+    return pd.DataFrame({"bandwidth": [1.0, 10.0, 100.0], "seconds_to_level": values, "form": form})
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "expected"),
+    [
+        ((np.nan,) * 3, (1, 1, 1), FAILS),
+        ((1, 1, 1), (9, np.nan, 9), NOT_DECIDABLE),
+        ((np.nan,) * 3, (np.nan,) * 3, NOT_DECIDABLE),
+    ],
+)
+def test_who_does_not_get_there_is_no_faster(mine: tuple, theirs: tuple, expected: str) -> None:
+    curves = {"a": seconds(*mine), "r": seconds(*theirs)}
+    options = {"subject": "a", "reference": "r", "times": 2.0, "low": 1, "high": 100}
+    assert verdict("times_faster", curves, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("modelled", "expected", "said"),
+    [(0.5, FAILS, "0.5× to 1×"), (1.204, FAILS, "1× to 1.204×"), (1.196, HOLDS, "1× to 1.196×")],
+)
+def test_a_model_may_err_by_its_share_in_both_directions(modelled: float, expected: str, said: str) -> None:
+    frame = pd.DataFrame({"modelled": [1.0, modelled], "seconds_of_round": [1.0, 1.0]})
+    result, text = found("as_measured", {"a": frame}, within=0.2)
+    assert result == expected
+    assert text.startswith(said)
 
 
 # judge
@@ -309,3 +356,11 @@ def test_claims_are_judged_on_the_tasks_that_have_their_methods_and_measure_thei
     findings = judge(frame, [low, ahead])
     assert set(zip(findings["number"], findings["task"], strict=True)) == {("1", "s"), ("1", "u"), ("2", "u")}
     assert set(findings["verdict"]) == {HOLDS}
+
+
+def test_claims_are_about_what_a_task_has_and_about_whole_curves() -> None:
+    whole, cut = labelled("ref", "s", flat(1.0)), labelled("a", "s", flat(1.0))
+    finding = judge(mark_best(pd.concat([whole, cut[cut["round"] <= 50]])), [REACHES]).iloc[0]
+    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "a ends at round 50 of 100")
+    finding = judge(mark_best(whole), [REACHES]).iloc[0]
+    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "no task has all of: a, ref")

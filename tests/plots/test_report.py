@@ -55,14 +55,14 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders, tmp_path, monke
     assert "| toy | 0.5 (edge) | 0.1 (edge) |" in text
     assert "Claims" not in text
     assert text.startswith("# A toy\n\n![A toy](toy.png)\n\n*Each method with the step size")
-    assert "tried: Plain, Noisy.*\n\n**Runs of commit abcdef0**\n\nUp to" in text
-    assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "toy.txt", "report.md"}
+    assert "tried: 2 of 2 best step sizes.*\n\n**Runs of commit abcdef0**\n\nUp to" in text
+    assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
 
 
 def test_a_run_that_was_stopped_is_not_said_to_diverge(undrawn, tmp_path: Path) -> None:
     runs = [folder(tmp_path, "a"), folder(tmp_path, "b", algorithm="noisy", status="interrupted", reached=50)]
     publish(rows_of(runs, TOY), TOY, tmp_path / "out")
-    text = (tmp_path / "out" / "toy.txt").read_text()
+    text = (tmp_path / "out" / "report.md").read_text()
     assert "Stopped: Noisy after round 50." in text
     assert "Diverged" not in text
     assert not undrawn[0]["diverged"].any()
