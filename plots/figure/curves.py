@@ -66,12 +66,18 @@ def draw(
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
         for place, (some, cells, labels, columns, _) in zip(places, blocks, strict=True):
             handles = _draw_block(place, some, cells, labels, several)
-            place.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
+            columns = math.ceil(len(handles) / math.ceil(len(handles) / columns))  # as even as they can be
+            place.legend(
+                handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=_letters(width)
+            )
         if not several:
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
         _share(figure)
         for axis in figure.axes:
+            places = np.unique(np.concatenate([line.get_xdata() for line in axis.get_lines()]))
             set_log_ticks(axis.xaxis, may_be_short=False)
+            if len(places) < _MARKERS and axis.get_xlabel() in map(label, ("batch_size", "round")):
+                axis.set_xticks(places, [f"{place:g}" for place in places])  # those that were run
             set_log_ticks(axis.yaxis)
         if text := textwrap.fill(note, int(18 * width)):
             figure.set_size_inches(width, sum(heights) + 0.13 * len(text.splitlines()))
@@ -87,15 +93,21 @@ def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[
         places = [[(task, panel) for task in some] for some in _rows(tasks, across) for panel in panels]
     else:
         places = _rows([(task, panel) for task in tasks for panel in panels if panel.shows(task)], across)
-    longest = int((width - 0.55) / LETTER)
+    letter = LETTER * _letters(width) / 8
+    longest = int((width - 0.6) / letter)
     names = frame.groupby("algorithm", sort=False)["label"].first()
     labels = {str(name): textwrap.fill(text, longest, break_on_hyphens=False) for name, text in names.items()}
     lines = [line for text in labels.values() for line in text.split("\n")]
-    columns = max(1, min(len(labels), int((width - 0.3) / (0.55 + LETTER * max(map(len, lines))))))
+    columns = max(1, min(len(labels), int((width - 0.3) / (0.6 + letter * max(map(len, lines))))))
     tallest = max(text.count("\n") + 1 for text in labels.values())
     panel = min(1.6, 0.35 + 0.8 * width / len(places[0]))
     height = 0.25 + len(places) * panel + 0.16 * tallest * math.ceil(len(labels) / columns)
     return places, labels, columns, height
+
+
+def _letters(width: float) -> float:
+    """Points of a legend's letters, which are smaller in a column of a paper."""
+    return 8 if width > 5 else 6
 
 
 def _draw_block(
@@ -126,16 +138,20 @@ def _in_lines(text: str, most: int) -> str:
 
 
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
-    curves = frame.groupby("algorithm", sort=False)
+    curves, drawn = frame.groupby("algorithm", sort=False), list[np.ndarray]()
     for place, (name, curve) in enumerate(curves):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
-        shown = curve.iloc[0]
+        shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
+        covers = any(len(one) == len(points) and np.allclose(one, points, rtol=0.01, equal_nan=True) for one in drawn)
+        drawn.append(points)
+        dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # so that the other is seen too
         color, size = shown["color"], plt.rcParams["lines.markersize"]
         axis.plot(
-            line["x"], line["mean"], color=color, label=labels[str(name)], zorder=2.1 if shown.get("front") else 2,
-            linestyle=(0, DASHES[shown.get("dash", 0)]) if line["mean"].notna().any() else "",
+            line["x"], line["mean"], color=color, label=labels[str(name)],
+            zorder=2.2 if covers else 2.1 if shown.get("front") else 2,
+            linestyle=(0, dash) if line["mean"].notna().any() else "",
             marker=shown["marker"], markersize=1.7 * size if shown["marker"] == "*" else size,  # its rays are thin
             markevery=_spread(line["x"].to_numpy(dtype=float), panel.x_scale, place / len(curves)),
         )  # fmt: skip
@@ -165,6 +181,13 @@ def _cut(axis: Axes, panel: Panel) -> None:
         low = low if low is not None and least < low else bottom
         high = high if high is not None and most > high else top
     axis.set_ylim(low, high)
+    for line in axis.get_lines():  # an arrow where a curve leaves for good
+        x, y = map(np.asarray, line.get_data())
+        inside = np.flatnonzero((y >= low) & (y <= high))
+        if len(inside) and inside[-1] + 1 < len(y) and not np.isnan(y[inside[-1] + 1]):
+            falls = y[inside[-1] + 1] < low
+            place, marker = (low, "v") if falls else (high, "^")
+            axis.scatter(x[inside[-1]], place, s=16, marker=marker, color=line.get_color(), clip_on=False, zorder=3)
 
 
 def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
