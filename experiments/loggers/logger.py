@@ -77,7 +77,8 @@ def one_line(error: Exception) -> str:
 
 def name_of(name: str) -> str:
     """A column's name in wandb."""
-    return column(name).wandb or f"metric/{name}"
+    known = column(name)
+    return known.wandb or f"{'compression' if known.filled_by == 'diagnostics' else 'metric'}/{name}"
 
 
 def renamed(row: Mapping[str, Any]) -> dict[str, Any]:

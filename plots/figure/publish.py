@@ -33,11 +33,12 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     Another figure may have begun a run, so `displays` replace the looks that the run was begun with.
     """
     runs = [open_run(folder) for folder in folders]
-    if displays:
-        runs = [run.shown_as(*displays[run.folder]) for run in runs]
     facts = [(run.commit, run.config["task"].get("precision"), not run.is_over) for run in runs]
     columns = ["commit", "precision", "stopped"]
     frame = table(runs).assign(budget=figure.budget)
+    if displays:
+        looks = [{"task_label": task["label"], **look} for task, look in (displays[run.folder] for run in runs)]
+        frame[[*looks[0]]] = beside(runs, looks)
     frame[columns] = beside(runs, [dict(zip(columns, some, strict=True)) for some in facts])
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)

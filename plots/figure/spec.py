@@ -59,7 +59,7 @@ class Times:
     """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s (its ends).
 
     There is a panel for each number of workers, and a line for each method and topology. `measured` is a CSV of
-    measured rounds, relative to the project's folder (`plots.figure.times` reads it); it has a picture of its own.
+    measured rounds, relative to the project's folder (`plots.figure.times` reads it), which claims are judged by.
     """
 
     metric: Metric

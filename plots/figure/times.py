@@ -7,10 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure as Picture
 
 from plots.claims import claims
 from plots.claims.check import short_exponent
@@ -24,15 +22,11 @@ from plots.runs.seeds import in_order, repeated
 A_DECADE = 40
 """Bandwidths that are modelled of every decade."""
 
-_COLORS = ("#222222", "#D55E00", "#009E73", "#6A51A3", "#0072B2", "#A6611A", "#CC79A7")  # one a method
-_MARKERS = "osD^vPX"  # one a form of it
-
 
 def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw the times of a figure from the rows of its runs, judge its claims, and return the findings.
 
-    Writes what `plots.figure.publish` writes, the modelled lines as lines.csv and, where there are measured rounds,
-    <name>_measured.pdf and .png.
+    Writes what `plots.figure.publish` writes, and the modelled lines as lines.csv.
     """
     times = figure.times
     assert times is not None
@@ -46,9 +40,6 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
             axis.set_ylabel(f"modelled seconds to\n{said}")
     curves.save(picture, target / f"{figure.name}.pdf", target / f"{figure.name}.png")
     rounds = read_measured(ROOT / times.measured) if times.measured else None
-    if rounds is not None:
-        measured = draw_measured(rounds, "Lines: modelled. Points: measured; without a line: no model.")
-        curves.save(measured, target / f"{figure.name}_measured.pdf", target / f"{figure.name}_measured.png")
     caption = f"{figure.title}. {_caption(frame, times, figure.network)}"
     frame.to_csv(target / f"{figure.name}.csv", index=False)
     names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
@@ -57,10 +48,6 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     findings = _judged(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
     text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]
     text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, times, said)]
-    if times.measured:
-        picture = f"![Seconds a round over bandwidth, modelled and measured]({figure.name}_measured.png)"
-        below = f"*Seconds of a round over bandwidth: lines are modelled, points were measured (`{times.measured}`). "
-        text += ["", "## Measured rounds", "", picture, "", f"{below}Points without a line have no model.*"]
     if figure.claims:
         text += markdown.judged(findings, figure, several_seeds=False)
     (target / "report.md").write_text("\n".join(text) + "\n")
@@ -201,32 +188,3 @@ def read_measured(path: Path) -> pd.DataFrame:
         bandwidth=found["bandwidth"] / 1e6, seconds_of_round=found["seconds"], task=tasks, algorithm=names, seed=0
     )
     return found.assign(round=found.groupby(["task", "algorithm"]).cumcount())
-
-
-def draw_measured(rounds: pd.DataFrame, note: str) -> Picture:
-    """A panel a number of nodes and latency, over bandwidth: lines are modelled, points were measured."""
-    tasks, labels = list(rounds.groupby("task", sort=False)), list(rounds["label"].unique())
-    with plt.style.context(str(curves.STYLE)):
-        across = min(2, len(tasks))
-        down = -(-len(tasks) // across)
-        figure, axes = plt.subplots(down, across, sharey=True, squeeze=False, layout="constrained")
-        figure.set_size_inches(6.6, 1.2 + 2.2 * down)
-        for axis, (task, rows) in zip(axes.flat, tasks, strict=False):
-            axis.set(title=task, xscale="log", yscale="log", xlabel="Mbit/s of every link")
-            for name, some in rows.groupby("algorithm", sort=False):
-                label = some["label"].iloc[0]
-                color = _COLORS[labels.index(label) % len(_COLORS)]
-                forms = list(rounds.loc[rounds["label"] == label, "algorithm"].unique())
-                known = some.dropna(subset="modelled").sort_values("bandwidth", ascending=False)
-                if len(known):  # between measured bandwidths the model is linear in 1/bandwidth
-                    places = np.geomspace(known["bandwidth"].min(), known["bandwidth"].max(), 61)
-                    axis.plot(places, np.interp(1 / places, 1 / known["bandwidth"], known["modelled"]), color=color)
-                axis.plot(
-                    some["bandwidth"], some["seconds_of_round"], color=color, label=name, linestyle="",
-                    marker=_MARKERS[forms.index(name) % len(_MARKERS)], markersize=5,
-                )  # fmt: skip
-        for row in axes:
-            row[0].set_ylabel("seconds a round")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-        figure.supxlabel(note)
-    return figure

@@ -20,7 +20,7 @@ class Column:
     unit: str = ""
     better: Literal["lower", "higher", ""] = ""
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
-    wandb: str = ""  # metric/<name> where it is empty
+    wandb: str = ""  # compression/<name> of diagnostics and else metric/<name> where it is empty
 
     @property
     def is_measured(self) -> bool:
@@ -45,24 +45,10 @@ TABLE = (
     Column("train_accuracy", "training accuracy", "share", "higher", wandb="accuracy/train"),
     Column("test_loss", "test loss", better="lower", wandb="loss/test"),
     Column("test_accuracy", "test accuracy", "share", "higher", wandb="accuracy/test"),
-    Column(
-        "mean_norm", r"norm of the workers' mean  $\|g\|_2$", filled_by="diagnostics", wandb="compression/mean_norm"
-    ),
-    Column(
-        "aggregate_error",
-        r"compression error  $\|\hat g - g\|_2$",
-        filled_by="diagnostics",
-        wandb="compression/aggregate_error",
-    ),
-    Column(
-        "signal_error",
-        r"compression error, both ways  $\|\tilde g - g\|_2$",
-        filled_by="diagnostics",
-        wandb="compression/signal_error",
-    ),
-    Column(
-        "second_moment", r"second moment  $\sum \hat v$", filled_by="diagnostics", wandb="compression/second_moment"
-    ),
+    Column("mean_norm", r"norm of the workers' mean  $\|g\|_2$", filled_by="diagnostics"),
+    Column("aggregate_error", r"compression error  $\|\hat g - g\|_2$", filled_by="diagnostics"),
+    Column("signal_error", r"compression error, both ways  $\|\tilde g - g\|_2$", filled_by="diagnostics"),
+    Column("second_moment", r"second moment  $\sum \hat v$", filled_by="diagnostics"),
     Column("second_moment_ratio", r"$\sum \hat v$ over uncompressed", filled_by="figure"),
     Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|g\|_2$", filled_by="figure"),
     Column("train_loss_ratio", "least training loss over uncompressed", filled_by="figure"),

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import getitem
 from pathlib import Path
@@ -79,12 +79,6 @@ class RunRecord:
         """That of the code that it was begun with, and whether files were edited then."""
         commit = (self.environment.get("commit") or "unknown")[:7]
         return commit + " with changes" * bool(self.environment.get("uncommitted_changes"))
-
-    def shown_as(self, task: Mapping[str, str], algorithm: Mapping[str, str]) -> RunRecord:
-        """The same run with other displays: figures that share runs need not draw them alike."""
-        looks = {"task": task, "algorithm": algorithm}
-        shown = {group: {**self.config[group], "display": dict(look)} for group, look in looks.items()}
-        return replace(self, config=self.config | shown)
 
     @property
     def round(self) -> int:

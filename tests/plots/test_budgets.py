@@ -152,14 +152,6 @@ def test_alike_early(other: object, slower: object, options: dict, expected: str
         assert measured == f"o at {ratio}×, s behind at {behind} % of 5 budgets, rounds 10 to 50"
 
 
-def test_a_method_on_its_way_to_its_first_evaluation_counts() -> None:
-    # The slower spends 32 times the bits a round: at all early budgets it has not been evaluated but at the start.
-    values = 2 - EVERY_TEN / 100
-    curves = losses(a=values, o=(values, 11), s=(values, 320))
-    assert early(curves) == (HOLDS, "o at 1×, s behind at 100 % of 5 budgets, rounds 10 to 50")
-    assert early(curves, axis="round")[0] == FAILS  # as fast a round
-
-
 def test_others_are_interpolated_between_their_evaluations() -> None:
     # One that costs a little more a round than the subject is not judged by its evaluation before.
     falling = 2.0 ** -(EVERY_TEN / 10)

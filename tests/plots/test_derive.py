@@ -80,15 +80,6 @@ def test_every_step_size_of_one_method_becomes_a_curve():
     assert len(apart) == 8
 
 
-def test_targets_take_the_cheapest_step_size_and_the_first_time_there():
-    slow = labelled("m", "a", curve([1.0, 0.5, 0.09, 0.5, 0.05], (0, 10, 20, 30, 40)), lr=0.1)
-    fast = labelled("m", "a", curve([1.0, 0.2, 0.2, 0.2, 0.2], (0, 10, 20, 30, 40)), lr=0.5)
-    table = bits_to_reach(pd.concat([slow, fast]), "grad_norm", [0.5, 0.1, 0.01]).set_index("level")
-    assert (table.loc[0.5, "bits"], table.loc[0.5, "round"]) == (100, 10)
-    assert (table.loc[0.1, "bits"], table.loc[0.1, "lr"]) == (200, 0.1)
-    assert table.loc[0.01, ["bits", "round", "lr"]].isna().all()
-
-
 def test_targets_over_seeds_are_means_of_step_sizes_with_which_all_got_there():
     def reaching(at, lr, seed):
         values = [1.0 if r < at else 0.1 for r in range(0, 50, 10)]

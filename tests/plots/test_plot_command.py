@@ -64,14 +64,6 @@ def test_one_seed_one_method_one_step_size(results, drawn):
     assert drawn[0].get_supxlabel() == "100 rounds; one seed (1)."
 
 
-def test_methods_without_the_step_size_are_named(results, drawn, capsys):
-    main([f"results_dir={results}"])
-    assert [axis.get_title() for axis in drawn[0].axes] == ["OTHER/TASK", "TOY"]
-    main([f"results_dir={results}", "lr=0.2"])
-    assert "Plain on other/task is left out: not run with lr=0.2" in capsys.readouterr().out
-    assert [axis.get_xlabel() for axis in drawn[1].axes] == ["communication bits"]
-
-
 @pytest.mark.parametrize(
     ("request_", "message"),
     [

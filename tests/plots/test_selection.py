@@ -44,30 +44,6 @@ def test_best_is_the_lowest_level_not_the_lowest_value() -> None:
     assert best(mark_best(pd.concat([steady, swings]))) == {("t", "a"): {0.1}}
 
 
-def test_best_of_every_task_and_method_apart() -> None:
-    frame = pd.concat(
-        labelled(algorithm, task, curve(lambda r, value=value: 0 * r + value), lr=lr)
-        for algorithm, task, lr, value in [
-            ("a", "s", 0.1, 3.0),
-            ("a", "s", 0.2, 2.0),
-            ("a", "t", 0.1, 1.0),
-            ("a", "t", 0.2, 4.0),
-            ("b", "s", 0.2, 9.0),
-            ("b", "t", 0.1, 0.0),
-            ("b", "t", 0.2, 1e-300),
-        ]
-    )
-    marked = mark_best(frame)
-    assert best(marked) == {("s", "a"): {0.2}, ("t", "a"): {0.1}, ("s", "b"): {0.2}, ("t", "b"): {0.1}}
-    assert marked["best"].dtype == bool
-    assert marked["best"].sum() == 4 * 11
-
-
-def test_of_equal_levels_the_smallest_step_is_best() -> None:
-    frames = [labelled("a", "t", curve(lambda r: 0 * r + 1.0), lr=lr) for lr in (0.3, 0.1, 0.2)]
-    assert best(mark_best(pd.concat(frames))) == {("t", "a"): {0.1}}
-
-
 def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **columns: object) -> pd.DataFrame:
     """One method on one task, constant at a value for each step size and seed."""
     return pd.concat(
@@ -101,27 +77,6 @@ def test_a_trial_that_diverged_comes_last(bad: float) -> None:
     assert ranked(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "not finished"]
     assert best(mark_best(by_seed({0.1: {0: 1e-9, 1: bad}, 0.2: {0: 1e9, 1: 1e9}}))) == {("t", "a"): {0.2}}
     assert best(mark_best(by_seed({0.2: {0: bad}, 0.1: {0: bad}}), "grad_norm")) == {("t", "a"): {0.1}}
-
-
-def test_a_step_size_that_lacks_a_seed_or_an_end_comes_last() -> None:
-    frame = by_seed({0.1: {0: 1e-9}, 0.2: {0: 1.0, 1: 1.0}})
-    assert best(mark_best(frame)) == {("t", "a"): {0.2}}
-    frame = by_seed({0.1: {0: 1e-9}, 0.2: {0: 1.0}})
-    stopped = frame[(frame["lr"] == 0.2) | (frame["round"] <= 50)]
-    assert best(mark_best(frame)) == {("t", "a"): {0.1}}
-    assert best(mark_best(stopped)) == {("t", "a"): {0.2}}
-
-
-def test_a_loss_that_ends_above_its_start_never_wins() -> None:
-    falls, rises = (np.linspace(1.0, end, 11) for end in (0.9, 1.1))
-    frame = pd.concat(
-        labelled("a", "t", curve(lambda r, norm=norm: 0 * r + norm, train_loss=loss), lr=lr)
-        for lr, norm, loss in ((0.1, 1.0, falls), (0.2, 0.1, falls), (0.3, 1e-9, rises))
-    )
-    assert best(mark_best(frame)) == {("t", "a"): {0.2}}
-    assert ranked(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "", "ends above its start"]
-    # A method is drawn also where none of its step sizes can win.
-    assert best(mark_best(frame[frame["lr"] == 0.3])) == {("t", "a"): {0.3}}
 
 
 def test_what_cannot_be_selected_by_is_refused() -> None:
