@@ -2,7 +2,6 @@
 
     python -m experiments.network_time task=cifar10/resnet18 y=train_loss level=1.5
     python -m experiments.network_time study=first y=grad_norm level=0.01 network.bandwidth=100,1000
-    python -m experiments.network_time study=first y=grad_norm level=0.01 out=times.pdf
 
 y           a column of metrics.jsonl; level: the value that is to be reached
 network.bandwidth     of every link in Mbit/s, several separated by commas

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from curve_support import claim
@@ -16,8 +14,7 @@ from plots.figure import curves
 from plots.figure import times as module
 from plots.figure.publish import publish, rows_of
 from plots.figure.spec import Figure, Times
-from plots.runs.network import Network, pays
-from plots.runs.read import open_run, table
+from plots.runs.network import Network
 
 D, RATE = 1000, 1e6
 TIMES = Times(metric="grad_norm", level=0.5, workers=(4, 8), bandwidth=(0.1, 100.0), topologies=("sharded", "ring"))
@@ -54,43 +51,8 @@ def folders(tmp_path: Path) -> list[Path]:
     return found
 
 
-@pytest.fixture
-def frame(folders: list[Path]) -> pd.DataFrame:
-    return table([open_run(path) for path in folders])
-
-
 def seconds(workers: int, mbits: float, rounds: int, bits: int) -> float:
     return 0.01 * rounds + 2 * (workers - 1) / workers * bits * rounds / (mbits * RATE)
-
-
-def crossing(workers: int) -> float:
-    """Mbit/s at which 20 rounds of D bits take as long as 10 of 32 D."""
-    share = 2 * (workers - 1) / workers
-    return share * D * (320 - 20) / (0.01 * 10) / RATE
-
-
-def test_the_lines_are_those_of_the_model(frame: pd.DataFrame) -> None:
-    lines = module.over_bandwidth(frame, TIMES, LINK)
-    assert set(lines["label"]) == {"Plain, ring", "Noisy, sharded"}
-    assert list(dict.fromkeys(lines["task_label"])) == ["4 workers", "8 workers"]
-    for row in lines.to_dict("records"):
-        rounds, bits = (10, 32 * D) if row["method"] == "plain" else (20, D)
-        assert row["seconds_to_level"] == pytest.approx(seconds(row["workers"], row["bandwidth"], rounds, bits))
-    assert (lines["bandwidth"].min(), lines["bandwidth"].max()) == pytest.approx((0.1, 100.0))
-
-
-@pytest.mark.parametrize(("ends", "is_paying"), [((0.1, 1.0), True), ((50.0, 100.0), False), ((0.1, 100.0), None)])
-def test_compression_pays_up_to_where_the_lines_cross(
-    frame: pd.DataFrame, ends: tuple, is_paying: bool | None
-) -> None:
-    lines = module.over_bandwidth(frame, replace(TIMES, bandwidth=ends), LINK)
-    found = pays(lines).to_numpy()
-    if is_paying is None:
-        assert found[:, 0].tolist() == [0.1, 0.1]
-        for greatest, workers in zip(found[:, 1], TIMES.workers, strict=True):
-            assert crossing(workers) / 10 ** (1 / module.A_DECADE) <= greatest <= crossing(workers)
-    else:
-        assert np.allclose(found, [ends] * 2 if is_paying else math.nan, equal_nan=True)
 
 
 MEASURED = """label,form,nodes,bandwidth,latency,seconds,modelled

@@ -111,6 +111,14 @@ def test_a_curve_that_ends_before_its_last_round_decides_nothing(short: str) -> 
     assert not [one for one in claims if "ends at round" in in_one_seed(curves, one).measured]
 
 
+@pytest.mark.parametrize(("higher", "expected"), [(0, HOLDS), (1, HOLDS), (2, FAILS), (10, FAILS)])
+def test_ahead_of_every_other_at_a_share_of_budgets(higher: int, expected: str) -> None:
+    curves = losses(a=[9.0] + [2.0] * higher + [0.5] * (10 - higher), b=1.0, c=9.0)
+    finding = ahead_at_equal(curves, "a", ["c", "b"], 0.9, "train_loss")
+    assert (finding.verdict, finding.measured.count("100 % of 10")) == (expected, 1 if higher else 2)
+    assert f"; {100 - 10 * higher} % of 10" in finding.measured
+
+
 # alike_early
 
 EARLY = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.25}

@@ -59,36 +59,6 @@ def test_two_curves_are_compared_at_their_ends(
     assert found(check, curves, subject="a", **options[check]) == (expected, text)
 
 
-# ahead_at_equal, as of the gradient norm at equal bits
-
-
-def below(curves: dict[str, pd.DataFrame], others: list[str], share: float = 0.9) -> tuple[str, str]:
-    return found("ahead_at_equal", curves, subject="a", others=others, share=share)
-
-
-@pytest.mark.parametrize(
-    ("higher", "expected"),
-    [(0, HOLDS), (1, HOLDS), (2, FAILS), (10, FAILS)],  # of ten budgets; one may be lost at a share of 0.9
-)
-def test_below_is_a_share_of_budgets(higher: int, expected: str) -> None:
-    curves = {"a": curve([9.0] + [2.0] * higher + [0.5] * (10 - higher)), "b": flat(1.0), "c": flat(9.0)}
-    end = 2 if higher == 10 else 0.5
-    text = f"{100 - 10 * higher} % of 10, ends at {end}×"
-    assert below(curves, ["b"]) == (expected, text)
-    ahead = f"100 % of 10, ends at {float(f'{end / 9:.2g}'):g}×"
-    assert below(curves, ["c", "b"]) == (expected, f"{ahead}; {text}")  # below every other
-
-
-def test_a_budget_takes_what_the_other_had_by_then() -> None:
-    # The other spends three times as much a round: by 300 bits it has done 10 rounds, the subject 30.
-    curves = {"a": flat(1.5), "b": curve(lambda r: np.where(r <= 10, 2.0, 1.0), bits=30)}
-    # Shared budgets are 300 to 1000; by 600 the other has got to round 20 and is below.
-    assert below(curves, ["b"], share=0.3) == (HOLDS, "38 % of 8, ends at 1.5×")
-    assert below(curves, ["b"], share=0.4)[0] == FAILS
-    # Those beyond the other's last are not shared.
-    assert below({"a": curve([1.0] * 6 + [9.0] * 5), "b": flat(2.0, bits=5)}, ["b"], share=1.0)[0] == HOLDS
-
-
 # stops_early
 
 
