@@ -76,7 +76,7 @@ def draw(
         for axis in figure.axes:
             places = np.unique(np.concatenate([line.get_xdata() for line in axis.get_lines()]))
             set_log_ticks(axis.xaxis, may_be_short=False)
-            if len(places) < _MARKERS and axis.get_xlabel() in map(label, ("batch_size", "round")):
+            if len(places) <= _MARKERS and axis.get_xlabel() in map(label, ("batch_size", "round")):
                 axis.set_xticks(places, [f"{place:g}" for place in places])  # those that were run
             set_log_ticks(axis.yaxis)
         if text := textwrap.fill(note, int(18 * width)):
@@ -86,7 +86,7 @@ def draw(
 
 
 def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[_Places, dict[str, str], int, float]:
-    """Task and panel by place, labels by method, columns of the legend, and the height of what is drawn together."""
+    """Task and panel by place, labels by method, columns that a legend has room for, and the height of all."""
     tasks = list(frame["task"].unique())
     across = max(1, min(WIDEST, int(width / 1.45)))
     if len(tasks) > 1 and len(panels) > 1 and not any(panel.task for panel in panels):
@@ -98,7 +98,7 @@ def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[
     names = frame.groupby("algorithm", sort=False)["label"].first()
     labels = {str(name): textwrap.fill(text, longest, break_on_hyphens=False) for name, text in names.items()}
     lines = [line for text in labels.values() for line in text.split("\n")]
-    columns = max(1, min(len(labels), int((width - 0.3) / (0.6 + letter * max(map(len, lines))))))
+    columns = max(1, int((width - 0.3) / (0.6 + letter * max(map(len, lines)))))
     tallest = max(text.count("\n") + 1 for text in labels.values())
     panel = min(1.6, 0.35 + 0.8 * width / len(places[0]))
     height = 0.25 + len(places) * panel + 0.16 * tallest * math.ceil(len(labels) / columns)
