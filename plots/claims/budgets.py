@@ -9,34 +9,14 @@ import numpy as np
 import pandas as pd
 from pydantic.dataclasses import dataclass
 
-from plots.claims.check import (
-    FAILS,
-    HOLDS,
-    NOT_DECIDABLE,
-    OPTIONS,
-    Check,
-    Curves,
-    Finding,
-    Method,
-    Methods,
-    Metric,
-    Metrics,
-    Positive,
-    Share,
-    all_distinct,
-    as_percent,
-    as_times,
-    cut_short,
-    decide,
-    of_all,
-    short_exponent,
-)
+from plots.claims import check
+from plots.claims.check import Check, Curves, Finding
 from plots.runs.best import level
 from plots.runs.columns import Axis, higher_is_better, sign
 from plots.runs.seeds import geometric_mean
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class AheadAtEqual(Check):
     """Whether the subject's metric is better than each other method's at `share` or more of the shared budgets.
 
@@ -52,10 +32,10 @@ class AheadAtEqual(Check):
     """
 
     name: Literal["ahead_at_equal"] = "ahead_at_equal"
-    subject: Method
-    others: Methods
-    share: Share
-    metric: Metric = "grad_norm"
+    subject: check.Method
+    others: check.Methods
+    share: check.Share
+    metric: check.Metric = "grad_norm"
     axis: Axis = "bits"
     since: int = 1
 
@@ -64,33 +44,33 @@ class AheadAtEqual(Check):
         return {self.subject}
 
     def judge(self, curves: Curves) -> Finding:
-        return of_all([self._against(other, curves) for other in self.others])
+        return check.of_all([self._against(other, curves) for other in self.others])
 
     def _against(self, other: str, curves: Curves) -> Finding:
-        if short := cut_short(curves, [other]):
-            return Finding(NOT_DECIDABLE, short)
+        if short := check.cut_short(curves, [other]):
+            return Finding(check.NOT_DECIDABLE, short)
         mine, theirs = self._spent(curves[self.subject]), self._spent(curves[other])
         both = pd.merge_asof(mine, theirs, on=self.axis, suffixes=("", "_other"))
         both = both[both[self.axis].between(theirs[self.axis].min(), theirs[self.axis].max())]
         ours, others = both[self.metric], both[f"{self.metric}_other"]
         if len(both) < 2:
-            return Finding(NOT_DECIDABLE, f"{'one' if len(both) else 'no'} budget shared with {other}")
+            return Finding(check.NOT_DECIDABLE, f"{'one' if len(both) else 'no'} budget shared with {other}")
         if blank := int(others.isna().sum()):
-            return Finding(NOT_DECIDABLE, f"{other} has no value at {blank} of {len(both)} budgets")
+            return Finding(check.NOT_DECIDABLE, f"{other} has no value at {blank} of {len(both)} budgets")
         share = (sign(self.metric) * ours < sign(self.metric) * others).mean()
         ends = [level(curves[name], self.metric) for name in (self.subject, other)]
         end = f"{ends[0]:.3g} against {ends[1]:.3g}"
         if not higher_is_better(self.metric):
-            end = as_times(ends[0] / ends[1])
-        text = f"{as_percent(share, self.share)} of {len(both)}, ends at {end}"
-        return Finding(decide(share >= self.share), text)
+            end = check.as_times(ends[0] / ends[1])
+        text = f"{check.as_percent(share, self.share)} of {len(both)}, ends at {end}"
+        return Finding(check.decide(share >= self.share), text)
 
     def _spent(self, frame: pd.DataFrame) -> pd.DataFrame:
         is_there = (frame[self.axis] > 0) & (frame["round"] >= self.since)
         return frame.loc[is_there, [self.axis, self.metric]].astype(float)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class AlikeEarly(Check):
     """Whether, in the first `until` (a share) of what the subject spends on `axis`, subject and other are alike and
     `slower` is behind both.
@@ -106,26 +86,26 @@ class AlikeEarly(Check):
     """
 
     name: Literal["alike_early"] = "alike_early"
-    subject: Method
-    other: Method
-    slower: Method
-    metric: Metric
+    subject: check.Method
+    other: check.Method
+    slower: check.Method
+    metric: check.Metric
     axis: Axis
-    until: Share
-    within: Positive
-    share: Share = 0.9
+    until: check.Share
+    within: check.Positive
+    share: check.Share = 0.9
     since: int = 0
 
     def judge(self, curves: Curves) -> Finding:
         names = (self.subject, self.other, self.slower)
         mine, *rivals = (curves[name][curves[name]["round"] >= self.since] for name in names)
         if mine.empty or any(rival.empty for rival in rivals):
-            return Finding(NOT_DECIDABLE, f"nothing was evaluated from round {self.since} on")
+            return Finding(check.NOT_DECIDABLE, f"nothing was evaluated from round {self.since} on")
         begin = max(rival[self.axis].min() for rival in rivals)
         end = min(self.until * mine[self.axis].max(), *(rival[self.axis].max() for rival in rivals))
         early = mine[(mine[self.axis] > 0) & mine[self.axis].between(begin, end)]
         if len(early) < 2:
-            return Finding(NOT_DECIDABLE, f"{'one' if len(early) else 'no'} early budget shared")
+            return Finding(check.NOT_DECIDABLE, f"{'one' if len(early) else 'no'} early budget shared")
         ours = early[self.metric].to_numpy(dtype=float)
         alike, behind = (
             np.asarray(np.interp(early[self.axis], rival[self.axis], rival[self.metric].astype(float)))
@@ -133,18 +113,18 @@ class AlikeEarly(Check):
         )
         for name, values in ((self.other, alike), (self.slower, behind), (self.subject, ours)):
             if blank := int(np.isnan(values).sum()):
-                verdict = FAILS if name == self.subject else NOT_DECIDABLE
+                verdict = check.FAILS if name == self.subject else check.NOT_DECIDABLE
                 return Finding(verdict, f"{name} has no value at {blank} of {len(ours)} budgets")
         ratio = float(geometric_mean(alike / ours))
         toward = sign(self.metric)
         lagging = (toward * behind > np.maximum(toward * ours, toward * alike)).mean()
         where = f"{len(ours)} budgets, rounds {early['round'].min():g} to {early['round'].max():g}"
-        near = as_times(ratio, self.within, 1 / self.within)
-        text = f"{self.other} at {near}, {self.slower} behind at {as_percent(lagging, self.share)} of {where}"
-        return Finding(decide(1 / self.within <= ratio <= self.within and lagging >= self.share, ratio), text)
+        near = check.as_times(ratio, self.within, 1 / self.within)
+        text = f"{self.other} at {near}, {self.slower} behind at {check.as_percent(lagging, self.share)} of {where}"
+        return Finding(check.decide(1 / self.within <= ratio <= self.within and lagging >= self.share, ratio), text)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class FewerBits(Check):
     """Whether the reference needs at least `times` the subject's bits, up to a factor of `within`, to the best level
     that both reach, in every metric.
@@ -162,25 +142,25 @@ class FewerBits(Check):
     """
 
     name: Literal["fewer_bits"] = "fewer_bits"
-    subject: Method
-    reference: Method
-    metrics: Metrics
-    times: Positive
-    within: Positive
-    alike: Positive
+    subject: check.Method
+    reference: check.Method
+    metrics: check.Metrics
+    times: check.Positive
+    within: check.Positive
+    alike: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = curves[self.subject], curves[self.reference]
-        return of_all([self._in_metric(metric, mine, theirs) for metric in self.metrics])
+        return check.of_all([self._in_metric(metric, mine, theirs) for metric in self.metrics])
 
     def _in_metric(self, metric: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> Finding:
         toward, least = sign(metric), self.times / self.within
         bests = [toward * float((toward * curve[metric].astype(float)).min()) for curve in (mine, theirs)]
         if any(map(math.isnan, bests)):
-            return Finding(NOT_DECIDABLE, f"{metric}: not measured in both")
+            return Finding(check.NOT_DECIDABLE, f"{metric}: not measured in both")
         if max(bests) > 1 if higher_is_better(metric) else min(bests) < 0:
             said = f"{metric} {bests[0]:.3g} and {bests[1]:.3g}"
-            return Finding(NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
+            return Finding(check.NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
         ends = [level(curve, metric) for curve in (mine, theirs)]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         target = toward * max(toward * best for best in bests)
@@ -194,29 +174,29 @@ class FewerBits(Check):
         ]
         further = float(theirs.loc[beyond, "bits"].min()) / mine["bits"].max()  # NaN where the reference never is
         if further < least:
-            return Finding(FAILS, f"{text}, further on at most {as_times(further, least)}")
+            return Finding(check.FAILS, f"{text}, further on at most {check.as_times(further, least)}")
         return Finding(verdict, text)
 
     def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:
         """What the ratio of bits to the level says, and in words, from the rows of `_reached`."""
         (mine_before, mine_there), (theirs_before, theirs_there) = mine["bits"], theirs["bits"]
         if not mine_there or not theirs_there:
-            return NOT_DECIDABLE, "reached at the start"
+            return check.NOT_DECIDABLE, "reached at the start"
         least, ratio = self.times / self.within, theirs_there / mine_there
         low, high = theirs_before / mine_there, theirs_there / mine_before if mine_before else math.inf
-        ends = as_times(low, least), as_times(high, least)
+        ends = check.as_times(low, least), check.as_times(high, least)
         if math.isinf(high):  # one of the two was there at its first evaluation
             spread = f"at least {ends[0]}" if low else "both at their first evaluation"
         else:
             spread = " to ".join(ends) if low else f"at most {ends[1]}"
-        rounds = as_times(theirs["round"].iloc[1] / mine["round"].iloc[1])
-        text = f"{as_times(ratio, least)} the bits ({spread}), {rounds} the rounds"
+        rounds = check.as_times(theirs["round"].iloc[1] / mine["round"].iloc[1])
+        text = f"{check.as_times(ratio, least)} the bits ({spread}), {rounds} the rounds"
         if high < least:
-            return FAILS, text
-        return HOLDS if low >= least and is_alike else NOT_DECIDABLE, text
+            return check.FAILS, text
+        return check.HOLDS if low >= least and is_alike else check.NOT_DECIDABLE, text
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class FewerBitsTo(Check):
     """Whether the reference needs more than `times` what the subject needs on `axis` (bits, up or down or both) until
     the metric is at the level or beyond.
@@ -230,33 +210,33 @@ class FewerBitsTo(Check):
     """
 
     name: Literal["fewer_bits_to"] = "fewer_bits_to"
-    subject: Method
-    reference: Method
-    metric: Metric
+    subject: check.Method
+    reference: check.Method
+    metric: check.Metric
     level: float
     axis: Axis = "bits"
-    times: Positive = 1.0
+    times: check.Positive = 1.0
 
     def judge(self, curves: Curves) -> Finding:
         for name in (self.subject, self.reference):
             if curves[name][self.metric].isna().all():
-                return Finding(NOT_DECIDABLE, f"{name} has no value")
+                return Finding(check.NOT_DECIDABLE, f"{name} has no value")
         (mine_least, mine, got_there), (theirs_least, theirs, they_got_there) = (
             self._need(curves[name]) for name in (self.subject, self.reference)
         )
         most = self.times * mine
         text = self._in_words(mine, theirs, got_there, they_got_there)
         if not got_there:
-            return Finding(FAILS if they_got_there and theirs <= most else NOT_DECIDABLE, text)
+            return Finding(check.FAILS if they_got_there and theirs <= most else check.NOT_DECIDABLE, text)
         if not they_got_there:
-            return Finding(HOLDS if theirs >= most else NOT_DECIDABLE, text)
+            return Finding(check.HOLDS if theirs >= most else check.NOT_DECIDABLE, text)
         if not mine and not theirs:
-            return Finding(NOT_DECIDABLE, text)
+            return Finding(check.NOT_DECIDABLE, text)
         if theirs_least > most or theirs > theirs_least == most:
-            return Finding(HOLDS, text)
+            return Finding(check.HOLDS, text)
         if theirs <= self.times * mine_least:
-            return Finding(FAILS, text)
-        return Finding(NOT_DECIDABLE, f"{text}, nearer than evaluations are")
+            return Finding(check.FAILS, text)
+        return Finding(check.NOT_DECIDABLE, f"{text}, nearer than evaluations are")
 
     def _need(self, frame: pd.DataFrame) -> tuple[float, float, bool]:
         """What a curve spends until it is at the level, at least and at most, or all where it never is; whether it
@@ -270,8 +250,8 @@ class FewerBitsTo(Check):
     def _in_words(self, mine: float, theirs: float, got_there: bool, they_got_there: bool) -> str:
         """Both needs, with the digits that show which is more than `times` the other."""
         side = np.sign(theirs - self.times * mine)
-        texts = all_distinct([mine, theirs], lambda one, other: np.sign(other - self.times * one) == side)
-        own, other = map(short_exponent, texts)
+        texts = check.all_distinct([mine, theirs], lambda one, other: np.sign(other - self.times * one) == side)
+        own, other = map(check.short_exponent, texts)
         return f"{'more than ' * (not got_there)}{own} against {'more than ' * (not they_got_there)}{other}"
 
 
@@ -295,5 +275,5 @@ def _against(metric: str, mine: float, theirs: float, alike: float) -> str:
     if math.isnan(mine) or math.isnan(theirs):
         return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
     side = _gets_as_far(metric, mine, theirs, alike)
-    texts = all_distinct([mine, theirs], lambda one, other: _gets_as_far(metric, one, other, alike) == side)
+    texts = check.all_distinct([mine, theirs], lambda one, other: _gets_as_far(metric, one, other, alike) == side)
     return " against ".join(texts)

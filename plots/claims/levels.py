@@ -8,27 +8,13 @@ from typing import Literal
 import pandas as pd
 from pydantic.dataclasses import dataclass
 
-from plots.claims.check import (
-    FAILS,
-    NOT_DECIDABLE,
-    OPTIONS,
-    Check,
-    Curves,
-    Finding,
-    Method,
-    Methods,
-    Metric,
-    Positive,
-    Share,
-    as_times,
-    decide,
-    of_all,
-)
+from plots.claims import check
+from plots.claims.check import Check, Curves, Finding
 from plots.runs.best import level
 from plots.runs.columns import higher_is_better
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ReachesLevel(Check):
     """Whether the subject's final gradient norm is at most `within` times the reference's.
 
@@ -36,16 +22,18 @@ class ReachesLevel(Check):
     """
 
     name: Literal["reaches_level"] = "reaches_level"
-    subject: Method
-    reference: Method
-    within: Positive
+    subject: check.Method
+    reference: check.Method
+    within: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         ratio = level(curves[self.subject]) / level(curves[self.reference])
-        return Finding(decide(ratio <= self.within, ratio), as_times(ratio, self.within), ratio, self.within)
+        return Finding(
+            check.decide(ratio <= self.within, ratio), check.as_times(ratio, self.within), ratio, self.within
+        )
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ClearlyAhead(Check):
     """Whether the other's final metric is at least `factor` times the subject's. For accuracies it is the other way
     round.
@@ -54,18 +42,20 @@ class ClearlyAhead(Check):
     """
 
     name: Literal["clearly_ahead"] = "clearly_ahead"
-    subject: Method
-    other: Method
-    metric: Metric
-    factor: Positive
+    subject: check.Method
+    other: check.Method
+    metric: check.Metric
+    factor: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (level(curves[name], self.metric) for name in (self.subject, self.other))
         ratio = mine / theirs if higher_is_better(self.metric) else theirs / mine
-        return Finding(decide(ratio >= self.factor, ratio), as_times(ratio, self.factor), ratio, self.factor)
+        return Finding(
+            check.decide(ratio >= self.factor, ratio), check.as_times(ratio, self.factor), ratio, self.factor
+        )
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class EndsAlike(Check):
     """Whether the final metrics of both lie within a factor of each other.
 
@@ -73,18 +63,18 @@ class EndsAlike(Check):
     """
 
     name: Literal["ends_alike"] = "ends_alike"
-    subject: Method
-    other: Method
-    metric: Metric
-    factor: Positive
+    subject: check.Method
+    other: check.Method
+    metric: check.Metric
+    factor: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         ratio = level(curves[self.subject], self.metric) / level(curves[self.other], self.metric)
         least, most = 1 / self.factor, self.factor
-        return Finding(decide(least <= ratio <= most, ratio), as_times(ratio, most, least), ratio, most)
+        return Finding(check.decide(least <= ratio <= most, ratio), check.as_times(ratio, most, least), ratio, most)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class StopsEarly(Check):
     """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
     more than `factor` above the reference's.
@@ -94,21 +84,21 @@ class StopsEarly(Check):
     """
 
     name: Literal["stops_early"] = "stops_early"
-    subjects: Methods
-    reference: Method
-    factor: Positive
+    subjects: check.Methods
+    reference: check.Method
+    factor: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         findings = []
         for subject in self.subjects:
             fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
             above = level(curves[subject]) / level(curves[self.reference])
-            text = f"falls {as_times(fall, self.factor)}, ends at {as_times(above, self.factor)}"
-            findings.append(Finding(decide(fall < self.factor and above > self.factor, fall, above), text))
-        return of_all(findings)
+            text = f"falls {check.as_times(fall, self.factor)}, ends at {check.as_times(above, self.factor)}"
+            findings.append(Finding(check.decide(fall < self.factor and above > self.factor, fall, above), text))
+        return check.of_all(findings)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ChangesSince(Check):
     """Whether each subject's gradient norm ends at more than `above` times its level at `since`, a share of the
     rounds, or where `below` is given at less than `below` times.
@@ -118,21 +108,21 @@ class ChangesSince(Check):
     """
 
     name: Literal["changes_since"] = "changes_since"
-    subjects: Methods
-    since: Share
-    above: Positive | None = None
-    below: Positive | None = None
+    subjects: check.Methods
+    since: check.Share
+    above: check.Positive | None = None
+    below: check.Positive | None = None
 
     def judge(self, curves: Curves) -> Finding:
         low, high, findings = self.above or 0.0, self.below or math.inf, []
         for subject in self.subjects:
             ratio = level(curves[subject]) / level(curves[subject], begin=0.9 * self.since, end=self.since)
-            text = f"{subject} ends at {as_times(ratio, low or high)}"
-            findings.append(Finding(decide(low < ratio < high, ratio), text))
-        return of_all(findings)
+            text = f"{subject} ends at {check.as_times(ratio, low or high)}"
+            findings.append(Finding(check.decide(low < ratio < high, ratio), text))
+        return check.of_all(findings)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class TimesFaster(Check):
     """Whether on some link of `low` to `high` Mbit/s the subject gets to the level at least `times` faster than the
     reference, each by its fastest topology.
@@ -142,9 +132,9 @@ class TimesFaster(Check):
     """
 
     name: Literal["times_faster"] = "times_faster"
-    subject: Method
-    reference: Method
-    times: Positive
+    subject: check.Method
+    reference: check.Method
+    times: check.Positive
     low: float
     high: float
 
@@ -153,17 +143,17 @@ class TimesFaster(Check):
             curves[name].groupby("bandwidth")["seconds_to_level"].min() for name in (self.subject, self.reference)
         )
         if mine.isna().all() and theirs.notna().any():
-            return Finding(FAILS, f"{self.subject} does not reach the level")
+            return Finding(check.FAILS, f"{self.subject} does not reach the level")
         ratios = (theirs / mine).loc[self.low : self.high]
         if ratios.empty:
-            return Finding(NOT_DECIDABLE, f"no bandwidth from {self.low:g} to {self.high:g} Mbit/s is modelled")
+            return Finding(check.NOT_DECIDABLE, f"no bandwidth from {self.low:g} to {self.high:g} Mbit/s is modelled")
         if ratios.isna().any():
-            return Finding(NOT_DECIDABLE, "the level is not reached")
-        spread = " to ".join(as_times(ratio, self.times) for ratio in (ratios.min(), ratios.max()))
-        return Finding(decide(ratios.max() >= self.times), spread)
+            return Finding(check.NOT_DECIDABLE, "the level is not reached")
+        spread = " to ".join(check.as_times(ratio, self.times) for ratio in (ratios.min(), ratios.max()))
+        return Finding(check.decide(ratios.max() >= self.times), spread)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class AsMeasured(Check):
     """Whether every modelled round takes as long as measured, up to a share `within` of the measured seconds.
 
@@ -172,14 +162,16 @@ class AsMeasured(Check):
     """
 
     name: Literal["as_measured"] = "as_measured"
-    within: Positive
+    within: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         rounds = pd.concat(curves.values())
         ratios = (rounds["modelled"] / rounds["seconds_of_round"]).dropna()  # NaN: a protocol without a model
         if ratios.empty:
-            return Finding(NOT_DECIDABLE, "not measured")
+            return Finding(check.NOT_DECIDABLE, "not measured")
         near = ((ratios - 1).abs() <= self.within).sum()
-        least, most = (as_times(ratio, 1 - self.within, 1 + self.within) for ratio in (ratios.min(), ratios.max()))
+        least, most = (
+            check.as_times(ratio, 1 - self.within, 1 + self.within) for ratio in (ratios.min(), ratios.max())
+        )
         spread = f"{least} to {most}, {near} of {len(ratios)} within {100 * self.within:g} %"
-        return Finding(decide(near == len(ratios)), spread)
+        return Finding(check.decide(near == len(ratios)), spread)

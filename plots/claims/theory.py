@@ -9,26 +9,13 @@ import numpy as np
 import pandas as pd
 from pydantic.dataclasses import dataclass
 
-from plots.claims.check import (
-    FAILS,
-    HOLDS,
-    NOT_DECIDABLE,
-    OPTIONS,
-    Check,
-    Curves,
-    Finding,
-    Method,
-    Methods,
-    Positive,
-    as_times,
-    decide,
-    distinct,
-)
+from plots.claims import check
+from plots.claims.check import Check, Curves, Finding
 from plots.runs.best import level
 from plots.runs.seeds import geometric_mean
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class OneBitACoordinate(Check):
     """Whether every round of every subject costs 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of signs and
     one 8-byte scale each way (the runs are in float64).
@@ -38,29 +25,31 @@ class OneBitACoordinate(Check):
     """
 
     name: Literal["one_bit_a_coordinate"] = "one_bit_a_coordinate"
-    subjects: Methods
+    subjects: check.Methods
 
     def judge(self, curves: Curves) -> Finding:
         findings = [_counted(curves[subject], subject) for subject in self.subjects]
-        return min(findings, key=lambda finding: (FAILS, NOT_DECIDABLE, HOLDS).index(finding.verdict))
+        return min(
+            findings, key=lambda finding: (check.FAILS, check.NOT_DECIDABLE, check.HOLDS).index(finding.verdict)
+        )
 
 
 def _counted(frame: pd.DataFrame, subject: str) -> Finding:
     frame = frame[frame["round"] > 0]
     if frame.empty:
-        return Finding(NOT_DECIDABLE, "no row after round 0")
+        return Finding(check.NOT_DECIDABLE, "no row after round 0")
     d, names = frame["d"].iloc[0], ["bits_up", "bits_down", "payload_bytes"]
     wanted = np.array([32 + d, 32 + d, 2 * (-(-d // 8) + 8)])
     exact = (frame[names] == np.outer(frame["round"], wanted)).all(axis=1).to_numpy()
     if exact.all():
-        return Finding(HOLDS, f"d = {d}: {wanted[0]} bits, {wanted[2] // 2} bytes")
+        return Finding(check.HOLDS, f"d = {d}: {wanted[0]} bits, {wanted[2] // 2} bytes")
     first = frame.iloc[int(exact.argmin())]
     up, down, size = first[names] / first["round"]
     place = f"{subject}, d = {d}, up to round {first['round']:g}"
-    return Finding(FAILS, f"{place}: {up:.12g} bits up, {down:.12g} down, {size / 2:.12g} bytes a message")
+    return Finding(check.FAILS, f"{place}: {up:.12g} bits up, {down:.12g} down, {size / 2:.12g} bytes a message")
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class SecondMomentGrows(Check):
     """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
 
@@ -69,17 +58,19 @@ class SecondMomentGrows(Check):
     """
 
     name: Literal["second_moment_grows"] = "second_moment_grows"
-    subject: Method
-    reference: Method
-    factor: Positive
+    subject: check.Method
+    reference: check.Method
+    factor: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (curves[name]["second_moment"].iloc[-1] for name in (self.subject, self.reference))
         ratio = mine / theirs
-        return Finding(decide(ratio > self.factor, ratio), as_times(ratio, self.factor), ratio, self.factor)
+        return Finding(
+            check.decide(ratio > self.factor, ratio), check.as_times(ratio, self.factor), ratio, self.factor
+        )
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ErrorVanishes(Check):
     """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first tenth of the rounds to the last, or to zero.
 
@@ -90,8 +81,8 @@ class ErrorVanishes(Check):
     """
 
     name: Literal["error_vanishes"] = "error_vanishes"
-    subject: Method
-    factor: Positive
+    subject: check.Method
+    factor: check.Positive
 
     def judge(self, curves: Curves) -> Finding:
         frame = curves[self.subject]
@@ -101,12 +92,12 @@ class ErrorVanishes(Check):
         if not begin > 2 * np.finfo(float).tiny:  # `level` makes this of zeros, up to rounding
             fall = math.nan
         gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
-        text = f"error falls {as_times(fall, self.factor)}, gradient {as_times(gradient, self.factor)}"
-        verdict = decide(fall >= self.factor, fall) if gradient >= self.factor else NOT_DECIDABLE
+        text = f"error falls {check.as_times(fall, self.factor)}, gradient {check.as_times(gradient, self.factor)}"
+        verdict = check.decide(fall >= self.factor, fall) if gradient >= self.factor else check.NOT_DECIDABLE
         return Finding(verdict, text)
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
+@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class FallsWithRounds(Check):
     """Whether min_t ‖∇f‖² of the subject falls at least as T^exponent, up to `tolerance` in the exponent.
 
@@ -115,15 +106,15 @@ class FallsWithRounds(Check):
     """
 
     name: Literal["falls_with_rounds"] = "falls_with_rounds"
-    subject: Method
+    subject: check.Method
     exponent: float
     tolerance: float
 
     def judge(self, curves: Curves) -> Finding:
         frame = curves[self.subject].dropna(subset="min_grad_norm_squared")  # missing where a run diverged
         if len(frame) < 3:
-            return Finding(NOT_DECIDABLE, f"{len(frame)} runs")
+            return Finding(check.NOT_DECIDABLE, f"{len(frame)} runs")
         slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]
         most = self.exponent + self.tolerance
-        power = distinct(slope, [most], ".{}f", 2)
-        return Finding(decide(slope <= most, slope), f"T^{power}, {len(frame)} runs")
+        power = check.distinct(slope, [most], ".{}f", 2)
+        return Finding(check.decide(slope <= most, slope), f"T^{power}, {len(frame)} runs")
