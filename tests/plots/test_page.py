@@ -197,13 +197,6 @@ def results(tmp_path) -> Path:
     return tmp_path / "results"
 
 
-def test_tasks_and_algorithms_can_be_chosen(results, tmp_path, capsys):
-    target = tmp_path / "sub" / "page.html"
-    main([f"results_dir={results}", "task=b", "algorithm=noisy", f"out={target}"])
-    assert capsys.readouterr().out == f"1 run: {target}\n"
-    assert [(run["task"], run["method"]) for run in embedded(target.read_text())["runs"]] == [("b", "noisy")]
-
-
 @pytest.mark.parametrize(
     ("request_", "code", "message"),
     [
