@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data import embedded
+from data.mnist1d import mnist1d
 
 
 def test_breast_cancer() -> None:
@@ -37,3 +38,20 @@ def test_digits() -> None:
     assert np.array_equal(labels % 2 == 1, dataset.labels == 1)
     normal = (images.train_images / 255 - images.mean) / images.std
     assert (normal.mean(), normal.std()) == pytest.approx((0, 1), abs=1e-12)
+
+
+FIRST = (
+    "-0.33 -0.47 -0.78 -1.01 -0.88 0.1 1.64 1.65 0.68 -0.34 -1.52 -1.1 -0.02 1.01 0.62 -0.02 0.25 0.87 0.94 1.04 "
+    "1.59 1.24 0.41 -0.22 0.1 0.53 0.52 0.19 0.07 0.32 0.27 -0.58 -1.09 -0.86 -0.11 0.02 -0.33 -0.72 -0.96 -0.89"
+)
+"""The first signal that mnist1d 0.0.2, the authors' package, makes by default, where all have variance 1."""
+
+
+def test_mnist1d_is_that_of_its_authors() -> None:
+    images = mnist1d()
+    assert (images.train_images.shape, images.test_images.shape) == ((4000, 40, 1, 1), (1000, 40, 1, 1))
+    assert images.train_labels[:12].tolist() == [2, 6, 4, 5, 6, 6, 6, 0, 3, 1, 6, 9]
+    assert images.test_labels[-3:].tolist() == [9, 6, 4]
+    both = np.concatenate([images.train_images, images.test_images]).reshape(5000, 40) / 255
+    signals = (both - both.mean()) / both.std()
+    assert np.abs(signals[0] - np.array(list(map(float, FIRST.split())))).max() <= 0.5 / 255 / both.std() + 0.01
