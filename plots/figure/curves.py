@@ -77,7 +77,8 @@ def draw(
             places = np.unique(np.concatenate([line.get_xdata() for line in axis.get_lines()]))
             set_log_ticks(axis.xaxis, may_be_short=False)
             if len(places) <= _MARKERS and axis.get_xlabel() in map(label, ("batch_size", "round")):
-                axis.set_xticks(places, [f"{place:g}" for place in places])  # those that were run
+                size = 7.0 if len(places) < 6 else 5.5
+                axis.set_xticks(places, [f"{place:g}" for place in places], fontsize=size)  # those that were run
             set_log_ticks(axis.yaxis)
         if text := textwrap.fill(note, int(18 * width)):
             figure.set_size_inches(width, sum(heights) + 0.13 * len(text.splitlines()))
