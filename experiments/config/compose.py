@@ -34,7 +34,7 @@ from experiments.config import schema
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
-OURS = "main"
+OURS = ("main",)
 """What Hydra calls the folder conf/ among its sources."""
 
 Config = dict[str, Any]
@@ -61,7 +61,7 @@ class Files(FileConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         found = super().load_config(config_path)
-        if self.provider != OURS and isinstance(found.config, DictConfig):
+        if self.provider not in OURS and isinstance(found.config, DictConfig):
             keys, groups = map(str, found.config), str(found.config.get("defaults"))
             for said in (config_path, str(found.header["package"]), groups, *keys):
                 if re.search(r"\bhydra\b", said):

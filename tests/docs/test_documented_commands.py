@@ -49,6 +49,16 @@ SMALLER = {
 
 IMAGE = "compressed-optimization"
 
+IN_CONF = """
+import sys
+from importlib import import_module
+from experiments.config import compose
+
+compose.OURS += ("command-line",)
+import_module(sys.argv.pop(1)).main()
+"""
+"""Calls a command in a process of its own, which takes the files of --config-dir for the project's."""
+
 
 def small(words: list[str]) -> list[str]:
     """The words and what makes their runs small."""
@@ -75,7 +85,7 @@ def call(words: Words) -> None:
     """`python -m module …`, with paths expanded as a shell does."""
     _, _, module, *arguments = with_files(words)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compose, "OURS", "command-line")  # the pages put their files into the project's conf/
+        patch.setattr(compose, "OURS", (*compose.OURS, "command-line"))  # pages put their files into the own conf/
         import_module(module).main([path for word in arguments for path in (glob(word) if "*" in word else [word])])
 
 
@@ -267,7 +277,9 @@ def test_what_a_page_shows_is_printed(page, place, monkeypatch):
     for block, shown in sessions(page):
         for command in block:
             words = recipe(command.words)[0] if command.words[0] == "make" else command.words
-            said = [_plain(line) for line in printed([sys.executable, *with_files(words)[1:]], columns=110)]
+            _, *rest = with_files(words)
+            command = [sys.executable, *(rest if rest[1:] == words[2:] else ["-c", IN_CONF, *rest[1:]])]
+            said = [_plain(line) for line in printed(command, columns=110)]
         for line in shown.splitlines():
             pattern = ".*".join(map(re.escape, _plain(line).split("…")))
             assert any(re.fullmatch(pattern, other) for other in said), (str(command), line, said)
