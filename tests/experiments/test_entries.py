@@ -63,9 +63,8 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
 
 def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
     [candidate], _ = enter.read(["track=digits", "algorithm=econtrol", "+algorithm.entry={algorithm.eta:[0.1,0.5]}"])
-    [grid] = candidate.grids.values()
-    assert grid == {"lr": [0.01, 0.03, 0.1, 0.3], "algorithm.eta": [0.1, 0.5]}
-    trials = [cell.run for cell in candidate.trials()]
+    assert candidate.grids["digits"] == {"lr": [0.01, 0.03, 0.1, 0.3], "algorithm.eta": [0.1, 0.5]}
+    trials = [cell.run for cell in candidate.trials() if cell.run.task.name == "digits"]
     assert {run.algorithm.options["eta"] for run in trials} == {0.1, 0.5}
     assert {(run.seed, run.rounds) for run in trials} == {(1000, 600)}
     assert len(trials) == 8
