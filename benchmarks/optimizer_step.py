@@ -1,11 +1,11 @@
-"""Time and memory of `CompressedOptimizer.step` against torch's AdamW.
+"""Time and memory of `CompressedOptimizer.step` against torch's AdamW, and of the DDP hook against plain DDP.
 
-    python -m benchmarks.optimizer_step                     1 and 10 million parameters, all methods
+    python -m benchmarks.optimizer_step                     1 and 10 million parameters, all methods, and the hook
     python -m benchmarks.optimizer_step 50 adamw cd_adam    50 million, these methods
 
 Every process has one thread. A method and `torch.optim.AdamW(foreach=True)` step the same parameters in turn, so
-other load on the machine affects both. Times are medians of a step's CPU time. Memory is measured in
-a fresh process, without parameters and gradients: after a step, and the peak during one.
+other load on the machine affects both. Times are medians: CPU time for a step, wall time for the hook over loopback.
+Memory is measured in a fresh process, without parameters and gradients: after a step, and the peak during one.
 """
 
 import os
@@ -14,26 +14,30 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from time import process_time
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-from algorithms import CompressedOptimizer
+from algorithms import CompressedOptimizer, compressed
 from common.errors import exit_with_message
 from experiments.run_store.environment import environment
 
-SIDE, STEPS, WARMUP = 512, 9, 3
+SIDE, BATCH, STEPS, WARMUP = 512, 8, 9, 3
 METHODS: dict[str, dict[str, Any]] = {
     "adamw": {"weight_decay": 0.01}, "cd_adam": {}, "loco": {"weight_decay": 0.01}, "ef21": {},
     "onebit_adam": {"rounds": 10**6, "warmup": 1},
 }  # fmt: skip
+HOOK_METHODS = ("adamw", "cd_adam", "loco")
 
 
 def main() -> None:
-    """Print a row for every method and size."""
+    """Print a row for every method and size, and one for every hook."""
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [1, 10]
     methods = [word for word in sys.argv[1:] if not word.isdigit()] or list(METHODS)
     machine = environment()
@@ -47,6 +51,11 @@ def main() -> None:
             own, torch_ms = _in_fresh_process(_time_steps, method, million)
             memory = f"{held:.1f} | {peak:.1f} | {adamw[0]:.1f}, {adamw[1]:.1f}"
             print(f"| `{method}` | {million} | {own:.1f} | {torch_ms:.1f} | {own / torch_ms:.2f} | {memory} |")
+    if 10 in sizes:
+        print("\n| hook, 2 ranks, 10 million | ms | DDP, ms | ratio |\n|---|---|---|---|")
+        for method in filter(methods.__contains__, HOOK_METHODS):
+            own, plain = _time_hook(method, 10)
+            print(f"| `{method}` | {own:.1f} | {plain:.1f} | {own / plain:.2f} |")
 
 
 def network(million: int) -> nn.Sequential:
@@ -65,17 +74,8 @@ def optimizer(net: nn.Module, method: str) -> torch.optim.Optimizer:
 
 
 def _time_steps(method: str, million: int) -> tuple[float, ...]:
-    """The median time of a step of the method and of AdamW, in ms, with the two taking turns."""
     net = network(million)
-    steps = [optimizer(net, name).step for name in (method, "")]
-    times = [[_time(step) for step in steps] for _ in range(WARMUP + STEPS)][WARMUP:]
-    return tuple(map(median, zip(*times, strict=True)))
-
-
-def _time(call: Callable[[], object]) -> float:
-    begin = process_time()
-    call()
-    return 1e3 * (process_time() - begin)
+    return _median_times([optimizer(net, name).step for name in (method, "")], process_time)
 
 
 def _measure_memory(method: str, million: int) -> tuple[float, float]:
@@ -98,10 +98,51 @@ def _resident(name: str) -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
+def _median_times(calls: list[Callable[[], object]], clock: Callable[[], float]) -> tuple[float, ...]:
+    """The median time of each call, in ms, with calls taking turns."""
+    times = [[_time(call, clock) for call in calls] for _ in range(WARMUP + STEPS)][WARMUP:]
+    return tuple(map(median, zip(*times, strict=True)))
+
+
+def _time(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    begin = clock()
+    call()
+    return 1e3 * (clock() - begin)
+
+
 def _in_fresh_process(function: Callable[..., Any], *given: Any) -> Any:
     """Call a function in a fresh process with one thread."""
     with mp.get_context("spawn").Pool(1, torch.set_num_threads, (1,)) as pool:
         return pool.apply(function, given)
+
+
+def _time_hook(method: str, million: int) -> tuple[float, float]:
+    with TemporaryDirectory() as folder, mp.get_context("spawn").Pool(2, torch.set_num_threads, (1,)) as pool:
+        return pool.starmap(_time_rank, [(rank, folder, method, million) for rank in range(2)], chunksize=1)[0]
+
+
+def _time_rank(rank: int, folder: str, method: str, million: int) -> tuple[float, ...]:
+    """A training step with a hook and one without, in turn."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    steps = [_training_step(million, hooked) for hooked in (method, "")]
+    times = _median_times(steps, perf_counter)
+    steps.clear()  # DDP's models go before their process group
+    dist.destroy_process_group()
+    return times
+
+
+def _training_step(million: int, method: str) -> Callable[[], None]:
+    net, batch = DistributedDataParallel(network(million)), torch.randn(BATCH, SIDE)
+    if method:
+        net.register_comm_hook(*compressed(net.parameters(), method))
+    own = torch.optim.AdamW(net.parameters(), lr=1e-4, foreach=True)
+
+    def step() -> None:
+        own.zero_grad()
+        net(batch).square().mean().backward()
+        own.step()
+
+    return step
 
 
 if __name__ == "__main__":
