@@ -1,14 +1,16 @@
-"""Enter methods to a track of the leaderboard: tune each one, then train what was chosen with every seed.
+"""Enter methods in a track of the leaderboard: tune each one, then train the chosen setting with every seed.
 
     python -m experiments.enter track=digits algorithm=cd_adam
     python -m experiments.enter track=digits algorithm=cd_adam,ef21 jobs=2
-    python -m experiments.enter track=digits algorithm=all jobs=2 dry_run=true      the plan and its time alone
+    python -m experiments.enter track=digits algorithm=all jobs=2 dry_run=true      only the plan and its time
     python -m experiments.enter track=digits algorithm=mine packages=[mine]
 
-A track (conf/leaderboard) fixes the tasks, rounds, seeds and trials. A method's YAML declares its family and its step
-size as `algorithm.entry`. Further keys are those of the method, such as compressor=top_k or algorithm.beta2=0.99, of
-places, such as results_dir, and of how runs start, such as jobs. name=... names the entry; seeds=[0,1] trains some of
-the track's seeds first. The same command continues what was stopped.
+A track (conf/leaderboard) fixes the tasks, rounds, seeds and trials. A method's YAML declares its family and its
+usual step size as `algorithm.entry`.
+
+You may also set keys of the method, such as compressor=top_k or algorithm.beta2=0.99, places, such as results_dir,
+and how runs start, such as jobs. name=... names the entry. seeds=[0,1] trains only these of the track's seeds. After
+a stop the same command continues.
 
 Every entry is a folder <results_dir>/leaderboard/<track>/<name>/. python -m experiments.check verifies it.
 """
@@ -84,9 +86,10 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
 
 
 def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
-    """Those that fit their tasks, after saying how many runs these are and how long they take.
+    """Return the candidates that fit their tasks, and print how many runs they need and how long these take.
 
-    Others of several are left out, with the reason. Raises UsageError where a single one does not fit.
+    Among several candidates, one that does not fit is left out, and the reason is printed. Raises UsageError if the
+    only one does not fit.
     """
     timed: dict[str, plan.Trial] = {}
     fitting, seconds, number = [], 0.0, 0
@@ -113,7 +116,7 @@ def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Launc
 
 
 def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> bool:
-    """Bring the runs of an entry to their ends, and write it. Returns False, and says why, where one fails."""
+    """Finish the runs of an entry and write it. If a run fails, print why and return False."""
     trials, track = candidate.trials(), candidate.track
     try:
         run_all(trials, launch, f"{candidate.name}: {len(trials)} trials")

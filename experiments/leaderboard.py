@@ -1,12 +1,12 @@
-"""Rank the entries of a track of the leaderboard: those of results-reference and those of your results folder.
+"""Rank the entries of a track of the leaderboard, those in results-reference together with yours.
 
     python -m experiments.leaderboard                       every track that has entries
     python -m experiments.leaderboard track=digits
     python -m experiments.leaderboard track=digits results_dir=elsewhere out=paper
 
 track          one, or several separated by commas
-results_dir    where experiments.enter left entries; one there stands for a committed one of the same name
-out            a folder for the tables, pictures and page of each track; <results_dir>/rankings unless said
+results_dir    the folder of your entries; yours replace committed ones of the same name
+out            a folder for the tables, pictures and page of each track; by default <results_dir>/rankings
 
 In Python the table is `ranking(track)`: `from experiments import leaderboard`.
 """
@@ -44,17 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
-    """The ranking of a track: a row a level, task and entry, columns as of `plots.leaderboard.ranking.rank`.
+    """The ranking of a track: a row for each level, task and entry, with columns of `plots.leaderboard.ranking.rank`.
 
-    Raises UsageError for an unknown track and one without entries, and ValueError for damaged entries.
+    Raises UsageError for an unknown track or one without entries, and ValueError for damaged entries.
     """
     found = read_track(track)
     return rank(rows(found, results_dir), _goals(found))[0]
 
 
 def show(name: str, results_dir: str | Path, target: Path) -> None:
-    """Print a track's ranking, and write its files into the folder `target`. Raises as `ranking`."""
-    from plots.leaderboard.publish import publish  # which takes a second to import
+    """Print a track's ranking and write its files into the folder `target`. Raises what `ranking` raises."""
+    from plots.leaderboard.publish import publish  # takes a second to import
 
     track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
     frame, goals = rows(track, results_dir), _goals(track)
@@ -71,7 +71,7 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
 
 
 def _in_words(pairs: pd.DataFrame) -> str:
-    """How many pairs of entries have which verdict, and what it takes to tell any apart."""
+    """A sentence on the number of pairs with each verdict, and on the runs that it takes to tell any pair apart."""
     if pairs.empty:
         return "One entry, with none to compare it to."
     said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
@@ -80,7 +80,7 @@ def _in_words(pairs: pd.DataFrame) -> str:
 
 
 def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
-    """The judged rows of a track's entries, as `plots.leaderboard.ranking.rank` takes them."""
+    """The judged rows of a track's entries, in the form that `plots.leaderboard.ranking.rank` takes."""
     parts = []
     for folder in _folders(track.name, results_dir).values():
         entry = read(folder)
@@ -103,7 +103,7 @@ def _folders(track: str, results_dir: str | Path) -> dict[str, Path]:
 
 
 def _note(entry: Entry, track: Track) -> str:
-    """What a reader must know of an entry's choice and seeds."""
+    """Caveats about an entry's chosen settings and seeds."""
     edges = [f"{task}: best at the edge of the grid" for task, chosen in entry.tasks.items() if not chosen.inside]
     notes = [f"{task}: {chosen.note}" for task, chosen in entry.tasks.items() if chosen.note]
     few = [f"{len(entry.seeds)} of {len(track.seeds)} seeds"] if len(entry.seeds) < len(track.seeds) else []

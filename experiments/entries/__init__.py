@@ -1,1 +1,1 @@
-"""Entries of the leaderboard: its tracks, what a method is tuned over, and the files of an entry."""
+"""Entries of the leaderboard: the tracks, the tuning of a method, and the files of an entry."""

@@ -1,4 +1,4 @@
-"""A method on a track: its trials, what they choose, and the runs that are judged."""
+"""A method on a track: its trials, the settings that they choose, and the judged runs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ _LOOKS = ["trial", "task_label", "label", "color", "marker", "selected_by"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method with overrides of its own; `places` are overrides that change no number."""
+    """A method with its own overrides. `places` are overrides that change no numbers."""
 
     track: Track
     name: str  # of the entry
@@ -37,12 +37,15 @@ class Candidate:
 
     @cached_property
     def grids(self) -> dict[str, dict[str, Sequence[Any]]]:
-        """By task the values that are tried of every key: the method's own values and, for the trials that these
-        leave, the step sizes nearest its usual one. Raises UsageError where it declares none."""
+        """For every task and key, the values to try.
+
+        The method lists the values of other keys. Step sizes nearest its usual one fill the remaining trials. Raises
+        UsageError if the method declares no step size.
+        """
         return {task: self._grid(self._composed(task, {})) for task in self.track.tasks}
 
     def trials(self) -> list[Cell]:
-        """Every setting of every task, on the seed that is judged nowhere. Raises UsageError."""
+        """Short runs of every setting on every task, with the seed that is never judged. Raises UsageError."""
         tuning, cells = self.track.tuning, []
         for task, grid in self.grids.items():
             for setting in _settings(grid):
@@ -52,12 +55,12 @@ class Candidate:
         return cells
 
     def judged(self, settings: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]) -> list[Cell]:
-        """A setting for each task, with every seed. Raises UsageError."""
+        """Runs of one setting per task, with every seed. Raises UsageError."""
         runs = [(self._composed(task, setting), setting) for task, setting in settings.items()]
         return [self._cell(replace(run, seed=seed), setting) for run, setting in runs for seed in seeds]
 
     def choose(self, rows: pd.DataFrame) -> dict[str, Chosen]:
-        """By task the setting that the trials among these rows choose, by the rule of `plots.runs.best.ranked`."""
+        """The best setting of every task among the trials in these rows, by the rule of `plots.runs.best.ranked`."""
         found = {}
         for task, grid in self.grids.items():
             known = {_words(setting): setting for setting in _settings(grid)}
@@ -76,7 +79,7 @@ class Candidate:
         return found
 
     def rows(self, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[RunRecord]]:
-        """Every evaluation of runs that are over, as `experiments.entries.entry.write` has them, and the runs."""
+        """Every evaluation of these runs, in the columns of `experiments.entries.entry.write`, and the runs."""
         runs = [open_run(cell.folder.path) for cell in cells]
         about = {
             "judged": [run.seed != self.track.tuning.seed for run in runs],
@@ -88,7 +91,7 @@ class Candidate:
         return pd.concat([rows, beside(runs, about)], axis=1), runs
 
     def _composed(self, task: str, setting: Mapping[str, Any]) -> RunConfig:
-        """A run of a task, composed once for all step sizes."""
+        """A run of a task. One composition serves all step sizes."""
         others = tuple(f"{key}={value}" for key, value in setting.items() if key != "lr")
         if (task, *others) not in self._bases:
             let_in = [f"packages=[{','.join(self.packages)}]"] if self.packages else []

@@ -1,6 +1,6 @@
-"""One method's entry to a track: entry.yaml says what ran, rows.csv.xz holds every evaluation of every run.
+"""One method's entry in a track: entry.yaml describes the runs, rows.csv.xz holds every evaluation of every run.
 
-The folder is <results_dir>/leaderboard/<track>/<name>/, and its own name is the entry's.
+The folder is <results_dir>/leaderboard/<track>/<name>/, named after the entry.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ _TEXTS = ("run", "compressor", "setting", "status")
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What the trials of one task came to."""
+    """The setting that the trials of one task chose."""
 
-    setting: Mapping[str, Any]  # the values that are judged, by key: {"lr": 0.01}
-    tried: Mapping[str, Sequence[Any]]  # of every key
+    setting: Mapping[str, Any]  # the judged values by key: {"lr": 0.01}
+    tried: Mapping[str, Sequence[Any]]  # the tried values by key
     inside: bool  # whether smaller and larger step sizes were tried
-    note: str  # what speaks against the choice; empty for most
-    config: Mapping[str, Any]  # of the judged runs but for the seed, see `identity.settings`
+    note: str  # a reason against the choice; usually empty
+    config: Mapping[str, Any]  # the judged runs' configuration without the seed, see `identity.settings`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What entry.yaml says."""
+    """The content of entry.yaml."""
 
     track: str
     version: str  # of the track, see `Track.version`
@@ -45,21 +45,21 @@ class Entry:
     family: str  # the kind of method, in its author's words
     overrides: Sequence[str]  # of every run, besides the track's
     packages: Sequence[str]
-    seeds: Sequence[int]  # that are judged
+    seeds: Sequence[int]  # of the judged runs
     tasks: Mapping[str, Chosen]
-    code: Mapping[str, str]  # the digest of every module that computed
-    machines: Sequence[Mapping[str, Any]]  # commit, versions and hardware, as environment.json of a run has them
+    code: Mapping[str, str]  # digests of the modules that computed the runs
+    machines: Sequence[Mapping[str, Any]]  # commit, versions and hardware, as in a run's environment.json
     rows_sha256: str = ""
 
 
 def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
-    """Write both files; entry.yaml, without which the folder is no entry, last.
+    """Write both files, entry.yaml last: without it the folder is not an entry.
 
-    Columns of `rows` are those of `plots.runs.read.table` without looks and diagnostics, with `judged` (False: a
-    trial), `setting` (the values that were tried, as overrides) and `status` (finished or diverged) of a row's run.
+    Columns of `rows` are those of `plots.runs.read.table` without looks and diagnostics. Three more describe a row's
+    run: `judged` (False: a trial), `setting` (the tried values, as overrides) and `status` (finished or diverged).
     """
     with atomic(folder / ROWS) as file:
-        rows.to_csv(file, index=False, compression="xz", float_format="%.8g")  # a third of all digits' size
+        rows.to_csv(file, index=False, compression="xz", float_format="%.8g")  # a third of the size of full precision
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     content = {**asdict(entry), "rows_sha256": digest}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=118)
@@ -68,7 +68,7 @@ def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
 
 
 def read(folder: Path) -> Entry:
-    """The entry in a folder, by its checksum whole. Raises ValueError where it is damaged, and OSError."""
+    """Read the entry in a folder and verify its checksum. Raises ValueError if it is damaged, and OSError."""
     content = yaml.safe_load(checksums.read(folder / ENTRY))
     if set(content) != {one.name for one in fields(Entry)}:
         raise ValueError(f"{folder / ENTRY}: its keys are not those of an entry")
@@ -77,7 +77,7 @@ def read(folder: Path) -> Entry:
 
 
 def read_rows(folder: Path) -> pd.DataFrame:
-    """The rows of an entry. Raises ValueError unless they are those that its entry.yaml counts on, and OSError."""
+    """Read the rows of an entry. Raises ValueError unless they have the hash in its entry.yaml, and OSError."""
     file = folder / ROWS
     if hashlib.sha256(file.read_bytes()).hexdigest() != read(folder).rows_sha256:
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another entry")

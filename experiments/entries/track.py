@@ -1,4 +1,4 @@
-"""A track of the leaderboard: conf/leaderboard/<name>.yaml fixes all that its entries share."""
+"""A track of the leaderboard: conf/leaderboard/<name>.yaml fixes everything that its entries share."""
 
 import hashlib
 import json
@@ -19,36 +19,36 @@ from plots.claims.check import OPTIONS, Metric
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Goal:
-    """What entries are to reach on a task."""
+    """The metric of a task and the levels that entries should reach."""
 
     metric: Metric
     levels: Annotated[tuple[float, ...], MinLen(1)]  # the easiest first
-    overrides: tuple[str, ...] = ()  # of the task's runs
+    overrides: tuple[str, ...] = ()  # for the task's runs
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Tuning:
     """How every method is tuned."""
 
-    seed: int  # of the trials; nothing is judged on it
-    share: Annotated[float, Gt(0), Le(1)]  # of a run's rounds that a trial has
+    seed: int  # of the trials; never judged
+    share: Annotated[float, Gt(0), Le(1)]  # rounds of a trial, as a share of a run's
     trials: Annotated[int, Gt(0)]  # at most, on each task
-    factors: Annotated[tuple[float, ...], MinLen(1)]  # of a method's usual step size
+    factors: Annotated[tuple[float, ...], MinLen(1)]  # step sizes to try, as multiples of a method's usual one
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Track:
-    """A track. `version` is a hash of what its file says; entries of different versions are not compared."""
+    """A track. `version` is a hash of its file's settings. Entries of different versions are not compared."""
 
     name: str
     version: str
     tasks: Annotated[Mapping[str, Goal], MinLen(1)]  # by the names of conf/task
     tuning: Tuning
     seeds: Annotated[tuple[int, ...], MinLen(1)]  # all of them are judged
-    overrides: tuple[str, ...] = ()  # of every run
+    overrides: tuple[str, ...] = ()  # for every run
 
     def __post_init__(self) -> None:
-        """Raise ValueError where a seed would be tuned and judged on."""
+        """Raise ValueError if the tuning seed is also judged."""
         if self.tuning.seed in self.seeds:
             raise ValueError(f"tuning.seed={self.tuning.seed}: is one of the judged seeds")
 

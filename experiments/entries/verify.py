@@ -1,4 +1,4 @@
-"""Whether an entry is what its track asks for, by its files alone."""
+"""Verify from its files alone that an entry follows the rules of its track."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +16,9 @@ from experiments.training.build import build_algorithm, build_task
 
 
 def problems(folder: Path) -> list[str]:
-    """What is wrong with an entry, one sentence each. The data of its tasks tell the sizes of messages.
+    """Return what is wrong with an entry, one sentence each.
 
-    Raises DataError where they are missing.
+    It loads the tasks' data, because the sizes of messages depend on them. Raises DataError if data are missing.
     """
     try:
         entry, rows = read(folder), read_rows(folder)
@@ -51,7 +51,7 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
 
 
 def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
-    """What is wrong with the rows of one run; empty where nothing is."""
+    """Return what is wrong with the rows of one run, or an empty text."""
     due = [t for t in range(run.rounds + 1) if t == 0 or run.is_due(t)]
     there = rows["round"].tolist()
     if there != due[: len(there)] or (len(there) < len(due)) != (rows["status"] == "diverged").all():

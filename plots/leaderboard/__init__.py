@@ -1,1 +1,1 @@
-"""The ranking of a track's entries: its rules, its tables, pictures and page."""
+"""The ranking of a track's entries: rules, tables, pictures and page."""

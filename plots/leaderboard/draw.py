@@ -1,4 +1,4 @@
-"""Pictures of a ranking: bits with their intervals, bits against where runs end, and the curves behind both."""
+"""Pictures of a ranking: bits with intervals, bits against final metrics, and the curves of all entries."""
 
 import math
 
@@ -14,12 +14,15 @@ from plots.runs.columns import higher_is_better, in_words, usual_scale
 from plots.runs.seeds import at_mean_costs, while_all_go_on
 
 _DARK = "#0b3a66"
-_LINE = 0.17  # inches an entry
+_LINE = 0.17  # inches per entry
 
 
 def dots(ranking: pd.DataFrame) -> Figure:
-    """Bits to each level with 95 % intervals, a panel a task and an entry a line, the fewest bits to the hardest
-    level on top. Where not every seed got there a hollow arrow stands at the bound."""
+    """Bits to each level with 95 % intervals: a panel for each task, a line for each entry.
+
+    The entry with the fewest bits to the hardest level is on top. If some seed missed the level, a hollow arrow marks
+    the lower bound.
+    """
     tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
     names = {name: place for place, name in enumerate(hardest["entry"])}
     with plt.style.context(str(curves.STYLE)):
@@ -46,7 +49,10 @@ def dots(ranking: pd.DataFrame) -> Figure:
 
 
 def front(ranking: pd.DataFrame) -> Figure:
-    """All bits of a run against where it ends, a panel a task; a line joins the entries that none beats in both."""
+    """All bits of a run against its final metric, in a panel for each task.
+
+    A line joins the entries that no other entry beats in both.
+    """
     tasks = _parts(ranking)
     with plt.style.context(str(curves.STYLE)):
         across, down = min(2, len(tasks)), math.ceil(len(tasks) / 2)
@@ -73,7 +79,7 @@ def front(ranking: pd.DataFrame) -> Figure:
 
 
 def behind(frame: pd.DataFrame, goals: Goals) -> Figure:
-    """The curves of all entries over bits: means over the seeds while all go on."""
+    """The curves of all entries over bits: means over the seeds, up to the first that ends."""
     panels = [
         Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"),
               y_scale="linear" if higher_is_better(metric) else "log")

@@ -1,4 +1,4 @@
-"""The files of a ranking: its tables as CSV, LaTeX and a page, and its pictures."""
+"""The files of a ranking: tables as CSV and LaTeX, pictures, and a page."""
 
 import base64
 import html
@@ -21,8 +21,11 @@ FILTERS = ["level", "task", "family", "compressed", "warm-up"]
 def publish(
     name: str, frame: pd.DataFrame, ranking: pd.DataFrame, pairs: pd.DataFrame, goals: Goals, target: Path
 ) -> None:
-    """Write ranking.csv, pairs.csv, ranking.tex, the pictures bits, front and curves as .pdf and .png, and the page
-    ranking.html into the folder `target`."""
+    """Write the files of a ranking into the folder `target`.
+
+    These are ranking.csv, pairs.csv, ranking.tex, the page ranking.html, and the pictures bits, front and curves as
+    .pdf and .png.
+    """
     matplotlib.use("Agg")
     pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.behind(frame, goals)}
     for key, picture in pictures.items():

@@ -1,4 +1,4 @@
-"""The table of a track: a row for each task, level and entry."""
+"""The ranking table of a track: a row for each level, task and entry."""
 
 from __future__ import annotations
 
@@ -16,33 +16,41 @@ from plots.runs.network import Network, seconds
 from plots.runs.seeds import geometric_mean
 
 ALL = "all"
-"""The name that stands for all tasks of a track together."""
+"""The name for all tasks of a track together."""
 
 NETWORKS = {
     f"seconds_{name}_{workers}": Network(bandwidth=bandwidth, workers=workers, computing=0.0)
     for name, bandwidth in (("100M", 100.0), ("1G", 1e3), ("10G", 1e4))
     for workers in (8, 64)
 }
-"""Communication alone, by column: computing depends on a machine, and entries come from several. All messages go
-over a sharded server, whose volume is a ring's."""
+"""Networks by column. They model communication only, because entries come from different machines.
+
+All messages use a sharded server, which moves as many bits as a ring.
+"""
 
 ENDS = ("", "_low", "_high")
 
 COSTS = ["bits_up", "bits_down", "round", "gradient_calls", *NETWORKS]
 
 Goals = Mapping[str, tuple[str, Sequence[float]]]
-"""By task its metric and levels, the easiest first."""
+"""The metric and levels of every task, the easiest level first."""
 
 
 def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The ranking of a track's entries, and every pair that it rests on.
+    """Rank a track's entries. Returns the ranking and the comparisons of all pairs of entries.
 
-    `frame` has the judged rows of all entries, with columns as of `plots.runs.read.table`, each entry an algorithm,
-    and its label, family and note. In the ranking, `bits` is a geometric mean over tasks and seeds with the ends of
-    its 95 % interval, or a bound where `reached` is less than `runs`. Other costs, the savings over the best entries
-    of 32- and 16-bit floats and the rank are missing there. `end` is the metric at the end of the runs, `spent` all
-    their bits, and `front` marks entries that none beats in both. Tasks together have ranks and no end; levels are
-    counted from 1. Raises ValueError for a level that a start has.
+    `frame` has the judged rows of all entries in the columns of `plots.runs.read.table`; `algorithm` is the entry's
+    name. It also has each entry's label, family and note.
+
+    Columns of the ranking:
+    - `level` counts from 1. `rank` is only in rows for all tasks together.
+    - `bits` is the geometric mean over tasks and seeds, `bits_low` and `bits_high` its 95 % interval. If `reached` is
+      less than `runs`, `bits` is a lower bound, and the rank, other costs and savings are missing.
+    - `times_32` and `times_16` are the savings over the best entry that sends 32- or 16-bit floats.
+    - `end` is the final metric and `spent` all bits of a run; `front` marks entries that no other beats in both. Only
+      rows for one task have them.
+
+    Raises ValueError for a level that is reached before anything is sent.
     """
     frame = frame.assign(**{name: seconds(frame, network, "sharded") for name, network in NETWORKS.items()})
     facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "note"]].first())
@@ -71,7 +79,7 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
 
 
 def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
-    """A row an entry: what it takes to one level of these tasks."""
+    """A row for each entry: its costs of reaching one level of these tasks."""
     (bits, is_bound), found = statistics.over_tasks(needs), {}
     complete = bits.columns[bits.notna().all() & ~is_bound.any()]
     totals = stats.gmean(bits[complete])
@@ -94,7 +102,7 @@ def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ends(frame: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
-    """Where each entry ends on one task, over the last tenth of the rounds and the seeds, for which bits."""
+    """Each entry's final metric on one task, a mean over seeds and the last tenth of the rounds, and its bits."""
     found, mean = [], np.mean if higher_is_better(metric) else geometric_mean
     for entry, rows in frame.groupby("algorithm"):
         curves = [curve for _, curve in rows.groupby("seed")]
@@ -108,7 +116,7 @@ def _ends(frame: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
 
 
 def in_words(ranking: pd.DataFrame) -> pd.DataFrame:
-    """The main columns as texts, for tables that people read."""
+    """The main columns as text, for printed tables."""
 
     def number(values: pd.Series) -> pd.Series:
         return values.map(lambda value: "–" if pd.isna(value) else short_exponent(f"{value:.3g}"))

@@ -1,7 +1,7 @@
-"""The rules by which entries are compared, each a function of numbers.
+"""The rules that compare entries.
 
-Needs are what runs spent until their metric was first seen at a level. A run that is never seen there, or diverges,
-has a need without a value. docs/leaderboard.md says why each rule is as it is.
+A run's need is what it had spent when its metric first reached a level. It is missing if the run never reached the
+level, or diverged. docs/leaderboard.md explains the rules.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from plots.runs.network import first_there
 CURVE = ["task", "algorithm", "seed"]
 
 ALPHA = 0.01
-"""Below this p, corrected for the number of pairs, one entry is ahead of another."""
+"""One entry is ahead of another if their p, corrected for the number of pairs, is smaller."""
 
 AHEAD, TIE, NOT_TOLD = "ahead", "tie", "cannot be told"
 
 
 def needs(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
-    """What each curve had spent at its first evaluation at or beyond a level; index task, algorithm and seed.
+    """The row of each curve's first evaluation at or beyond a level, indexed by task, algorithm and seed.
 
-    Columns are those of `frame`, missing for a curve that ended early or was never there. Further ones are `spent`,
-    all bits of the run, and `digest`, a hash of the metric's values. A worker takes one gradient a round unless
-    `gradient_calls` says otherwise. Raises ValueError for a level that the start has.
+    Columns are those of `frame`. They are missing if the curve ended early or never reached the level. Two are new:
+    `spent` has all bits of the run, and `digest` a hash of the metric's values. A missing `gradient_calls` means one
+    gradient per worker and round.
+    Raises ValueError for a level that is reached before anything is sent.
     """
     frame = frame.sort_values("round", kind="stable").reset_index(drop=True)
     calls = frame["gradient_calls"].fillna(frame["round"]) if "gradient_calls" in frame else frame["round"]
@@ -44,10 +45,10 @@ def needs(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
 
 
 def geometric_interval(values: np.ndarray, is_bound: bool = False) -> tuple[float, float, float]:
-    """The geometric mean of a sample and its 95 % interval: that of Student's t on the logarithms.
+    """The geometric mean of a sample and the ends of its 95 % interval, Student's t on the logarithms.
 
-    With `is_bound` some are larger than the values say: so are the mean and the lower end, and the upper end is
-    infinite. The ends of a single value are not known (NaN).
+    `is_bound`: some values are lower bounds. Then the mean and the lower end are lower bounds too, and the upper end
+    is infinite. A single value has no interval (NaN).
     """
     logs = np.log(values)
     half = stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs) if len(logs) > 1 else np.nan
@@ -56,8 +57,10 @@ def geometric_interval(values: np.ndarray, is_bound: bool = False) -> tuple[floa
 
 
 def over_tasks(needs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The geometric mean over tasks of every algorithm's (a column) and seed's bits, or of what was spent without
-    getting there; and whether the latter is in it."""
+    """The geometric mean over tasks of the bits of each seed (row) and algorithm (column), and whether it is a bound.
+
+    A run that missed the level counts with all bits that it spent. The mean is then a lower bound.
+    """
     each = needs.assign(bits=needs["bits"].fillna(needs["spent"]).map(math.log), is_bound=needs["bits"].isna())
     parts = each.groupby(["seed", "algorithm"])
     bits, is_bound = parts["bits"].mean().map(math.exp), parts["is_bound"].any()
@@ -65,18 +68,21 @@ def over_tasks(needs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def differences(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """By how much their log bits are more than mine, of paired runs. A run that was not there (NaN) needs more than
-    any that was; of two there is no telling, and their difference is 0."""
+    """log(theirs) − log(mine) of the bits of paired runs.
+
+    A run that missed the level (NaN) needs more than any that reached it. If both missed it, the difference is 0.
+    """
     mine_there, theirs_there = np.isfinite(mine), np.isfinite(theirs)
     known = np.log(np.where(theirs_there, theirs, np.inf)) - np.log(np.where(mine_there, mine, 1.0))
     return np.select([mine_there, theirs_there], [known, -np.inf], 0.0)
 
 
 def signed_rank(differences: np.ndarray) -> tuple[float, int]:
-    """Wilcoxon's signed-rank test: the exact two-sided p, and the sign of what is more. Zeros are left out.
+    """Wilcoxon's signed-rank test: the exact two-sided p, and the sign with the larger sum of ranks.
 
-    scipy.stats.wilcoxon has no exact p for more than 13 differences of which some are equal, which is the usual case
-    here. Under the hypothesis every difference has either sign with probability 1/2; this adds up their ranks.
+    Zeros are left out. Under the null hypothesis each difference is positive with probability 1/2. The loop adds up
+    the ranks to the exact distribution of their positive sum. scipy.stats.wilcoxon has no exact p for more than 13
+    differences with ties, which are usual here.
     """
     found = np.round(differences[differences != 0], 12)
     ranks = np.round(2 * stats.rankdata(np.abs(found))).astype(int)  # ties have halves
@@ -88,17 +94,18 @@ def signed_rank(differences: np.ndarray) -> tuple[float, int]:
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """p corrected for their number, so that ALPHA bounds the chance of any false `ahead` (Holm 1979)."""
+    """p values corrected for their number (Holm 1979), so that ALPHA bounds the chance of any false `ahead`."""
     order = np.argsort(p)
     corrected = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
     return corrected[np.argsort(order)]
 
 
 def compare(needs: pd.DataFrame) -> pd.DataFrame:
-    """Every two algorithms, paired by task and seed: columns one, other, pairs, p, corrected, verdict and winner.
+    """Compare every two algorithms by runs paired by task and seed.
 
-    `AHEAD` of the winner is said at a corrected p below ALPHA. It cannot be told where so few pairs could not reach
-    that even if all agreed; else there is a tie. Seeds that gave both the same numbers are one pair.
+    Columns are one, other, pairs, p, corrected, verdict and winner. The winner is `AHEAD` if the corrected p is below
+    ALPHA. If there are too few pairs to reach that even when all agree, the verdict is `NOT_TOLD`; otherwise `TIE`.
+    Seeds that give both algorithms the same numbers count as one pair.
     """
     columns = needs[["bits", "digest"]]
     parts = {str(name): rows.droplevel("algorithm") for name, rows in columns.groupby("algorithm")}
@@ -116,12 +123,12 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
 
 
 def least_pairs(tests: int) -> int:
-    """Of how many pairs on the least p, 2^(1 - pairs), corrected for so many tests, is below ALPHA."""
+    """The least number of pairs whose smallest p, 2^(1 − pairs), stays below ALPHA when corrected for all tests."""
     return math.floor(math.log2(tests / ALPHA)) + 2 if tests else 0
 
 
 def ranks(compared: pd.DataFrame, names: Iterable[str]) -> pd.Series:
-    """1 and the number of these entries that are ahead, by name; none where no pair can be told."""
+    """The rank of every name: 1 plus the number of these entries that are ahead. Empty if no pair can be told."""
     some = compared[compared[["one", "other"]].isin(list(names)).all(axis=1)]
     losers = some["one"].where(some["winner"] != some["one"], some["other"])[some["verdict"] == AHEAD]
     can_tell = some.empty or (some["verdict"] != NOT_TOLD).any()
@@ -129,18 +136,18 @@ def ranks(compared: pd.DataFrame, names: Iterable[str]) -> pd.Series:
 
 
 def on_front(cost: np.ndarray, badness: np.ndarray) -> np.ndarray:
-    """Whether no other point costs less and is as good, or is better for the same cost; False where not finite."""
+    """Whether no other point is at least as good in both and better in one. False for values that are not finite."""
     no_worse = (cost[:, None] <= cost) & (badness[:, None] <= badness)
     beaten = (no_worse & ~no_worse.T).any(axis=0)
     return ~beaten & np.isfinite(cost) & np.isfinite(badness)
 
 
 def messages(frame: pd.DataFrame) -> pd.DataFrame:
-    """What each algorithm's messages are, by the bits of its rows.
+    """Properties of each algorithm's messages, from the bits of its rows.
 
-    width: the bits a coordinate and direction, where every message has as many (32 of floats), else missing.
-    compressed: the directions that take fewer than 32d bits a round in all. warm_up: the share of the rounds before
-    the first message of fewer bits, of methods that compress more than a start later.
+    width: bits per coordinate if all messages in both directions have the same, such as 32 for floats; else missing.
+    compressed: the directions that take fewer than 32d bits per round over the whole run.
+    warm_up: the share of the rounds that are dense before the first smaller message; 0 for at most one such round.
     """
     rows, found = frame[frame["round"] > 0].sort_values("round"), {}
     numbers = rows["d"] * rows["round"]
