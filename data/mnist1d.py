@@ -1,4 +1,4 @@
-"""MNIST-1D: digits as signals of 40 numbers, made by a formula: no network, no files."""
+"""MNIST-1D: digits as signals of 40 numbers, computed by a formula without any download."""
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -17,18 +17,18 @@ _STROKES = (
     "5 4 3.5 3.5 4 5 5 4 3.5 3.5 4 5",
     "5 4 3.5 3.5 4 5 5 5 5 4.7 4.3 5",
 )
-"""The digits 0 to 9 as 12 heights."""
+"""The digits 0 to 9, each as 12 heights."""
 
 _LENGTH, _SHIFTS, _POINTS = 72, 48, 40
 
 
 def mnist1d() -> Images:
-    """5,000 signals of 40 points, by class 0 to 9, as images of 40 × 1 pixels: 4,000 to train with, 1,000 to test.
+    """5,000 signals of 40 points in 10 classes, as images of 40 × 1 pixels: 4,000 for training, 1,000 for testing.
 
     Each is a digit's strokes, padded, stretched, scaled, shifted and sheared at random, with noise. mean and std are
     those of the training pixels.
-    Source: Greydanus and Kobak, Scaling down deep learning with MNIST-1D, 2024; the numbers are those of the authors'
-    code with its defaults.
+    Source: Greydanus and Kobak, Scaling down deep learning with MNIST-1D, 2024. The numbers equal those of the
+    authors' code with its defaults.
     Differences: pixels have 8 bits, equally spaced from the smallest number to the largest.
     """
     draw = np.random.RandomState(42)
@@ -43,14 +43,14 @@ def mnist1d() -> Images:
 
 
 def _templates() -> np.ndarray:
-    """[10, 12], each of variance 1/36, from 0 to 0."""
+    """Templates [10, 12] of variance 1/36. Each begins and ends at 0."""
     heights = np.array([list(map(float, strokes.split())) for strokes in _STROKES])
     standard = (heights - heights.mean(1, keepdims=True)) / heights.std(1, keepdims=True)
     return (standard - standard[:, :1]) / 6
 
 
 def _signal(strokes: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
-    padded = np.concatenate([strokes + 1e-8, np.zeros(36 + int(25 * draw.rand()))])  # 0 is padding alone
+    padded = np.concatenate([strokes + 1e-8, np.zeros(36 + int(25 * draw.rand()))])  # only padding is 0
     signal = _resampled(padded, _LENGTH) * (1 + 0.4 * (draw.rand() - 0.5))
     signal = np.roll(signal, draw.choice(_SHIFTS))
     noise = gaussian_filter(0.25 * draw.randn(_LENGTH), 2)

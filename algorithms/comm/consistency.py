@@ -1,4 +1,4 @@
-"""Ranks compare their states before every round, by some bytes next to each payload in the same two collectives."""
+"""Ranks compare their states before every round. The bytes for this travel with each payload."""
 
 import struct
 from collections import Counter
@@ -21,14 +21,14 @@ from .gather_broadcast import GatherBroadcast, contact
 from .nodes import Nodes
 from .sharded_server import ShardedServer
 
-_NUMBERS = 5  # in a header and in a verdict, before the flags of parameters
+_NUMBERS = 5  # of a header and of a verdict, before the flags of parameters
 BYTES = 8 * _NUMBERS
-"""Size of these numbers. No meter counts them or the flags, because they are no part of an algorithm."""
+"""Size of these numbers. Meters count neither them nor the flags, because they are not part of an algorithm."""
 
 SHARDED_FROM = 2**22
-"""Coordinates times workers from which a server on every rank is faster than one; benchmarks/README.md."""
+"""From this many coordinates times workers, a server on every rank is faster than one (benchmarks/README.md)."""
 
-_FLAGS = 63  # flags of parameters in a signed number of 64 bits
+_FLAGS = 63  # flags of parameters per signed 64-bit number
 _BLOCKS, _COLUMNS = 61, 64  # layout of a digest; rows of 64 numbers are added at the speed of memory
 _GO, _SKIP, _REFUSED, _DIFFER = range(4)  # first number of a verdict; _DIFFER + i: quantity i differs
 _ADVICE = {
@@ -72,7 +72,7 @@ class Consistent:
     its other settings and its readiness. One bit per parameter follows: whether it has a gradient. Every server
     compares the headers of all ranks, and sends its verdict with the bits of all ranks, joined by or.
 
-    nodes: whose first ranks exchange the messages of their nodes. parameters: the number of these bits. needs_all: a
+    nodes: the first rank of each exchanges its messages. parameters: the number of these bits. needs_all: whether a
     round needs a gradient of every parameter.
     """
 
@@ -94,15 +94,15 @@ class Consistent:
         gradient_flags: int = 0,
         digest_of_x: int | None = None,
     ) -> tuple[Payload | None, Any, int]:
-        """Compare ranks and exchange: the server's payload, its new state, and the gradient flags of all ranks.
+        """Compare ranks and exchange messages.
 
-        The payload is None and the state unchanged where the round is skipped: a rank is not ready, no parameter has
-        a gradient, or one has none and all are needed.
+        Returns the server's payload, its new state, and the gradient flags of all ranks. If a rank is not ready or
+        gradients are missing (see `may_step`), the round is skipped: the payload is None and the state unchanged.
 
-        x [d]: this rank's parameters before round t. settings: all else that must be equal on all ranks, compared as
-        text. replicated: a digest of parameters outside the optimizer. gradient_flags: bit i is set where parameter i
-        has a gradient. digest_of_x: where x is only a vector of that form. Raises Disagreement, on every rank except
-        those that refuse, and LostContact.
+        x [d]: this rank's parameters before round t. settings: everything else that must be equal on all ranks,
+        compared as text. replicated: a digest of parameters outside the optimizer. gradient_flags: bit i is set if
+        parameter i has a gradient. digest_of_x: the parameters' digest, if x is only a vector of their form.
+        Raises Disagreement, on every rank except those that refuse, and LostContact.
         """
         of_settings = keyed_seed(str(settings)) >> 2 << 2
         [lr_bits] = struct.unpack("<q", struct.pack("<d", lr))
@@ -174,7 +174,7 @@ class ConsistentShardedServer(Consistent, ShardedServer):
 def connect(
     algorithm: SideBySide, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
 ) -> ConsistentGatherBroadcast | ConsistentShardedServer:
-    """The wire with one server or with several, whichever is faster; parameters are those of `Consistent`."""
+    """Make the wire with one server or with several, whichever is faster. Parameters are those of `Consistent`."""
     given = algorithm, seed, nodes, parameters, needs_all
     if nodes.size > 1 and nodes.size * sum(algorithm.sizes) >= SHARDED_FROM:
         with suppress(ValueError):  # for a compressor that needs the whole vector
@@ -183,7 +183,7 @@ def connect(
 
 
 def may_step(gradient_flags: int, parameters: int, needs_all: bool) -> bool:
-    """Whether enough parameters have a gradient: at least one, or all where all are needed."""
+    """Whether enough parameters have a gradient: all if `needs_all`, otherwise at least one."""
     return gradient_flags == (1 << parameters) - 1 if needs_all else bool(gradient_flags) or not parameters
 
 
@@ -206,8 +206,8 @@ def check_consistency(device: torch.device, group: dist.ProcessGroup | None = No
 def digest(vector: Tensor) -> int:
     """A 64-bit hash of a vector [d] of any dtype, in one pass.
 
-    Blocks of rows of whole numbers are summed, and the sums hashed. One changed bit changes one sum. Two coordinates
-    that swap places change nothing where they share block and column.
+    It sums the bits as integers, by block and column, and hashes the sums. One changed bit changes one sum. Swapping
+    two coordinates of the same block and column goes unseen.
     """
     raw = vector.contiguous().view(torch.uint8)
     raw = raw.clone() if raw.storage_offset() % 8 else raw

@@ -42,11 +42,11 @@ def contact() -> Iterator[None]:
 class GatherBroadcast:
     """Carries the payloads of all ranks' workers, in worker order, to the server on rank 0, and its payload back.
 
-    A payload crosses as one tensor of bytes a direction, as many as `payload_bytes` counts; ranks with fewer workers
+    In each direction a payload is one tensor of bytes, as many as `payload_bytes` counts. Ranks with fewer workers
     send as many bytes as those with most.
 
-    algorithm: what makes and reads the messages, in methods of several stages another one for each.
-    shares: how many workers every rank has; None: all as many as this one.
+    algorithm: makes and reads the messages. A method of several stages has one for each stage.
+    shares: how many workers every rank has; None: all have as many as this one.
     """
 
     served = ()  # shards; rank 0 serves the whole vector
@@ -67,10 +67,10 @@ class GatherBroadcast:
         return self.algorithm.start_server(x) if self.rank == 0 else None
 
     def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        """The server's payload of round t, for the payload `up` of this rank's workers, and the server's new state.
+        """Send the payload `up` of this rank's workers. Returns the server's payload of round t and its new state.
 
-        x [*T, d] is any vector of the shape and dtype of a message; `server` is the state on rank 0 as the algorithm
-        has it, None elsewhere.
+        x [*T, d] is any vector of the shape and dtype of a message. `server` is the algorithm's state on rank 0, and
+        None on other ranks.
         Raises LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
@@ -94,7 +94,7 @@ class GatherBroadcast:
         return self.algorithm.server(payloads, server, t, self.seed)
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
-        """A payload of the shapes and dtypes that come down in round t from each server, to receive into."""
+        """For each server, a payload of the shapes and dtypes that it sends in round t, to receive into."""
         codec = self.algorithm.downlink.codec(t)
         key = codec, x.shape[-1]
         if key not in self._known:
@@ -102,7 +102,7 @@ class GatherBroadcast:
         return [self._known[key]]
 
     def _join(self, answers: Sequence[Payload], t: int) -> Payload:
-        """The message of which every server sends a part."""
+        """The whole message, joined from the servers' parts."""
         [down] = answers
         return down
 

@@ -11,13 +11,15 @@ from .gather_broadcast import contact, from_bytes, rank_and_size, to_bytes
 
 
 class Nodes:
-    """The nodes of a process group, of which each is one worker. Without `intra_group` every rank is a node.
+    """The nodes of a process group. Each node is one worker. Without `intra_group` every rank is a node.
 
-    The ranks of a node average their gradients, and the first one, which `leads`, exchanges messages with the other
-    nodes. rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. group: the
-    ranks with this rank's place in all nodes. order: all ranks of the process group, node by node.
+    The ranks of a node average their gradients. The first one `leads`: it exchanges messages with the other nodes.
 
-    Raises ValueError, on all ranks, unless the nodes have every rank once and are of one size; LostContact.
+    rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. group: the ranks
+    with this rank's place in all nodes. order: all ranks of the process group, node by node.
+
+    Raises ValueError on all ranks unless every rank is in exactly one node and all nodes have the same size. Raises
+    LostContact.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, intra_group: dist.ProcessGroup | None = None) -> None:
@@ -46,12 +48,12 @@ class Nodes:
         self.order = [ranks.index(one) for one in given]
         self.leads, self._intra, self.group = mine == 0, intra_group, group
         if self._count > 1:
-            with contact():  # every rank makes all groups, as torch wants it
+            with contact():  # torch requires every rank to make all groups
                 alike = [dist.new_group(list(places)) for places in zip(*nodes, strict=True)]
             self.group = alike[mine]
 
     def mean(self, gradient: Tensor) -> Tensor:
-        """The mean gradient [d] of this rank's node, in the memory of this rank's own. Raises LostContact."""
+        """Average the gradients [d] of this rank's node, in place. Raises LostContact."""
         if self._count > 1:
             with contact():
                 dist.all_reduce(gradient, group=self._intra)
@@ -59,7 +61,7 @@ class Nodes:
         return gradient
 
     def gather(self, header: Tensor) -> Tensor:
-        """The headers [1, n] of a node's ranks, as [1, ranks · n]. Raises LostContact."""
+        """Gather the headers [1, n] of a node's ranks as [1, ranks · n]. Raises LostContact."""
         if self._count == 1:
             return header
         headers = [torch.empty_like(header) for _ in range(self._count)]
@@ -68,7 +70,7 @@ class Nodes:
         return torch.cat(headers, -1)
 
     def share(self, answer: Payload) -> Payload:
-        """The leader's payload, on every rank of the node, which has one of its form. Raises LostContact."""
+        """Broadcast the leader's payload to its node. Other ranks pass one of its form. Raises LostContact."""
         if self._count == 1:
             return answer
         message = to_bytes(answer, 0)

@@ -1,4 +1,4 @@
-"""A round's two messages over torch.distributed, where every rank serves a part of the coordinates."""
+"""A round's two messages over torch.distributed, with a server for part of the coordinates on every rank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .gather_broadcast import contact, from_bytes, nbytes, to_bytes
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
-    """Where a vector of d coordinates is cut into shards of about one size, for as many ranks at most: 0, …, d.
+    """Places 0, …, d that cut a vector of d coordinates into shards of about equal size, at most one per rank.
 
     Raises ValueError for a method or a compressor that needs the vector as a whole.
     """
@@ -32,10 +32,10 @@ def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
 
 
 def _allowed(algorithm: Algorithm, d: int) -> list[int]:
-    """Where a vector may be cut: where its compressors may be, and between pieces where both directions are dense or
-    the server needs a norm of all coordinates to clip by.
+    """Places where a vector may be cut.
 
-    Raises ValueError unless the classes of the method and of both channels say that servers may have shards.
+    Its compressors must allow them. If both directions are dense, or the server clips by the norm of all coordinates,
+    they must lie between pieces. Raises ValueError if the method or a channel may need the whole vector.
     """
     for part in (algorithm, algorithm.uplink, algorithm.downlink):
         if not vars(type(part)).get("is_coordinatewise"):
@@ -53,10 +53,10 @@ def _allowed(algorithm: Algorithm, d: int) -> list[int]:
 
 
 class Exchange(NamedTuple):
-    """A round with a sharded server: how many ranks can serve at most, and how many messages follow one another.
+    """A round with a sharded server: the largest number of serving ranks, and the number of successive messages.
 
-    These are one up and one down, before either the lengths of messages of compressors that `varies`, and what
-    servers tell one another of whole vectors.
+    One message goes up and one down. If the size of a message `varies`, its length goes before it. Servers also
+    exchange numbers that depend on whole vectors.
     """
 
     servers: int
@@ -65,7 +65,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class _Asking(Shard):
-    """A shard that notes what it asks of others, who have the same."""
+    """A shard that records what it asks the other servers, and answers with its own numbers for them."""
 
     asked: list[Tensor]
 
@@ -75,7 +75,7 @@ class _Asking(Shard):
 
 
 def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
-    """The exchange of a method after its dense rounds; of a method that needs the whole vector, with one server."""
+    """The exchange of a method after its dense rounds. A method that needs the whole vector has one server."""
     try:
         servers, half = len(_allowed(algorithm, d)) + 1, _Asking(cuts(algorithm, d, 2), 0, [])
     except ValueError:
@@ -89,12 +89,12 @@ def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
 class ShardedServer:
     """Carries every shard of all workers' payloads to the rank that serves it, and the servers' answers to all.
 
-    Rank r serves shard r of each part and has its state, ranks beyond a part's last cut none. Servers tell one
-    another what must be known of whole vectors. What crosses is what would cross to one server, but that every server
-    gets the scale of a message and, where payloads' size `varies`, how long each is.
+    Rank r serves shard r of each part and holds its state. Ranks beyond a part's last shard do not serve it. Servers
+    exchange the numbers that depend on whole vectors. Apart from that, the messages are those to one server, except
+    that every server receives their scales, and their lengths if the size `varies`.
 
     algorithm: one or more, each with its part of the vector. shares: how many workers every rank has; None: one each.
-    Raises ValueError where a part needs the whole vector.
+    Raises ValueError if a part needs the whole vector.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class ShardedServer:
         )
 
     def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        """The servers' messages of round t, decoded, for the payloads `up` of this rank's workers, and new states.
+        """Send the payloads `up` of this rank's workers. Returns the servers' decoded messages and the new states.
 
-        x [*T, d] is any vector of the run's shape and dtype; `server` is this rank's state of every part. Raises
+        x [*T, d] is any vector of the run's shape and dtype. `server` is this rank's state of every part. Raises
         LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
@@ -156,8 +156,10 @@ class ShardedServer:
         return tuple(answers), tuple(states)
 
     def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
-        """From every rank the bytes [*T, W, b] that it sends to this server, and a payload of the form of one
-        worker's; nothing where this rank serves nothing."""
+        """For each rank, the bytes [*T, W, b] of its workers for this server, and a payload of one worker's form.
+
+        Empty if this rank serves nothing.
+        """
         codec = self.algorithm.uplink.codec(t)
         parts = [self._cut(up, codec, server) for server in range(self._servers)]
         mine = parts[self.rank] if self.rank < self._servers else ()
@@ -173,7 +175,7 @@ class ShardedServer:
         return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
 
     def _to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
-        """What every server answers."""
+        """The answers of all servers."""
         axis, likes = x.dim() - 1, self._templates(x, t)
         if _varies(self.algorithm.downlink.codec(t)):
             told = self._from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
@@ -188,7 +190,7 @@ class ShardedServer:
         return swapped([mine if self.rank < self._servers else mine[:0]] * self.size, sizes, self.group)
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
-        """A payload of the shapes and dtypes that come down in round t from each server."""
+        """For each server, a payload of the shapes and dtypes that it sends in round t."""
         codec = self.algorithm.downlink.codec(t)
         if codec not in self._known:
             like = codec.encode(torch.zeros_like(x), MessageKey.none())
@@ -201,7 +203,7 @@ class ShardedServer:
         return tuple(_shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
 
     def _join(self, answers: Sequence[Payload], t: int) -> Payload:
-        """The decoded message of every part, whose shards the servers' answers have."""
+        """The decoded message of every part, joined from the servers' shards."""
         found: list[list[Tensor]] = [[] for _ in self.cuts]
         for server, answer in enumerate(answers):
             own = zip(self.algorithm.downlink.codec(t).compressors, answer, self._shards(server), found, strict=True)
@@ -216,10 +218,11 @@ class ShardedServer:
 
 
 def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
-    """What the first ranks of a group sent to this one, so many numbers each, where it sends [*] to the first ranks.
+    """Send a message [*] to each of the first ranks of a group, and return the first ranks' messages to this one.
 
-    All receives are posted before anything is sent: gloo's all_to_all_single, which does not, takes up to twice as
-    long, and its all_gather goes round a ring. Raises LostContact.
+    sizes: how many numbers each of these has. All receives are posted before anything is sent. gloo's
+    all_to_all_single does not do so and takes up to twice as long; its all_gather goes round a ring.
+    Raises LostContact.
     """
     mine = dist.get_rank(group)
     arrived = [messages[rank] if rank == mine else messages[0].new_empty(size) for rank, size in enumerate(sizes)]
@@ -237,7 +240,7 @@ def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.Proces
 
 @dataclass(frozen=True)
 class _Served(Shard):
-    """A shard that this rank serves: it asks the other servers for what it must know of theirs."""
+    """A shard that this rank serves. It exchanges numbers with the servers of the other shards."""
 
     group: dist.ProcessGroup | None
 
@@ -293,6 +296,6 @@ def _sizes(payload: Payload) -> Tensor:
 
 
 def _resize(payload: Payload, sizes: list[int]) -> Payload:
-    """A payload of the same form whose tensors have other last axes."""
+    """A payload of the same form, with these sizes of the tensors' last axes."""
     parts = zip(tensors(payload), sizes, strict=True)
     return rebuild(payload, (tensor.new_empty(*tensor.shape[:-1], size) for tensor, size in parts))

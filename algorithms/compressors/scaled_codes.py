@@ -60,7 +60,7 @@ class ScaledCodes(Shardable):
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
         scale = nan_unless_finite(self._scale(x, shard))
         shares = self._by_scale(torch.div, x, divisor(scale))
-        return self._levels(shares, shard, key).add_(0), scale  # because −0 has no code
+        return self._levels(shares, shard, key).add_(0), scale  # + 0, because −0 has no code
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         return shard.largest(x.abs())

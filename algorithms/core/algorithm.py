@@ -257,7 +257,7 @@ class Algorithm:
         return clipped(aggregate, self.clip, norm)
 
     def unpacked(self) -> Algorithm:
-        """This algorithm on the dense path: the same numbers, nothing packed that no `combine` looks at."""
+        """This algorithm with the same numbers but unpacked messages, except payloads that `combine` reads."""
         uplink = self.uplink if self.combine.needs_payloads else self.uplink.unpacked()
         return replace(self, uplink=uplink, downlink=self.downlink.unpacked())
 
@@ -272,8 +272,8 @@ class Algorithm:
     def with_compressor(self, compressor: Compressor | None) -> Self:
         """This algorithm with another compressor where it has its uplink's now; with None dense in both directions.
 
-        Raises ValueError where the method sends floats and the compressor does not, and where it moves by signs
-        without a scale: its step size would suit no other compressor.
+        Raises ValueError if the method sends floats and the compressor does not. Raises it too for a method that
+        moves by signs without a scale, because its step size suits no other compressor.
         """
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours

@@ -61,7 +61,7 @@ class Channel(ABC):
         return Identity() if t <= self.dense_rounds else self.compressor
 
     def decode(self, payload: Payload, d: int, t: int) -> Tensor:
-        """The message [..., d] in a payload of round t, or a `Vector` of the message itself."""
+        """The message [..., d] in a payload of round t. A `Vector` is the message itself, unpacked."""
         return payload.values if isinstance(payload, Vector) else self.codec(t).decode(payload, d)
 
     def bits(self, d: int, t: int) -> int:

@@ -84,7 +84,7 @@ class SideBySide:
         return tuple(part.apply_signal(*given, t, norm) for part, *given in self._each(signals, states, lrs))
 
     def unpacked(self) -> Self:
-        """These algorithms on the dense path: the same numbers, nothing packed that no `combine` looks at."""
+        """These algorithms with the same numbers but unpacked messages, except payloads that a `combine` reads."""
         return replace(self, parts=tuple(part.unpacked() for part in self.parts))
 
     def check(self) -> None:

@@ -33,7 +33,7 @@ from .algorithm import (
 from .update_rules import Lr
 
 TILE = 2**17
-"""Least number of coordinates of a tile. It has whole pieces, so sums are bit for bit those of whole vectors."""
+"""Least number of coordinates of a tile. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""
 
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class TiledStates:
         self._offset = offset
         size = max(TILE, piece(d))
         self._tiles = [Tile(begin, min(begin + size, d), d) for begin in range(0, d, size)]
-        if self._shares_aggregate:  # exact; a worker loaded from the mean of other workers has it up to rounding
+        if self._shares_aggregate:  # exact; a worker loaded as a mean of workers equals it only up to rounding
             states = states._replace(worker=replace(states.worker, memory=states.server.aggregate.unsqueeze(-2)))
         vectors = _vectors(states, d)
         mirrors = {"server.aggregate": self._shares_aggregate, "replica.signal": self._shares_signal}
@@ -103,8 +103,8 @@ class TiledStates:
     def round(self, algorithm: Algorithm, gradient: Storage, x: Storage, lr: Lr, t: int, seed: int) -> None:
         """Round t for the worker's gradient [d] at x [d]: update x and the states.
 
-        The numbers are those of worker, server and replica on whole vectors. algorithm: the constructor's, perhaps
-        with other hyperparameters.
+        The numbers equal those of worker, server and replica on whole vectors. algorithm: the constructor's; its
+        hyperparameters may differ.
         """
         current = _CurrentTile()
         local = current.localize(algorithm)
@@ -167,7 +167,7 @@ class TiledStates:
 
 
 class _Reduction(NamedTuple):
-    """A tile's part of a number of the whole vector, and the function that makes it of all concatenated parts."""
+    """A tile's part of a number of the whole vector, and the function that computes it from all parts in a row."""
 
     part: Tensor
     combine: Callable[[Tensor], Tensor]
@@ -180,11 +180,11 @@ class _NeedsReduction(Exception):
 
 
 Steps = Generator[_Reduction, Tensor, T]
-"""Computes something for a tile, with a stop for every reduction."""
+"""Computes something for a tile, and stops at every reduction."""
 
 
 def _advance(steps: Steps[None], result: Tensor | None) -> _Reduction | None:
-    """Go on with the result of the last reduction, to the next one or the end."""
+    """Continue with the result of the last reduction, up to the next reduction or the end."""
     try:
         return steps.send(result)  # pyright: ignore[reportArgumentType]: None starts it
     except StopIteration:
@@ -192,7 +192,7 @@ def _advance(steps: Steps[None], result: Tensor | None) -> _Reduction | None:
 
 
 class Tile(Shard):
-    """A shard of a process that has all shards, with the results of its first reductions."""
+    """A shard in a process that has all shards. It keeps the results of its first reductions."""
 
     _results: Iterator[Tensor]
 
@@ -200,7 +200,7 @@ class Tile(Shard):
         super().__init__((0, begin, end, d), 1)
 
     def restart(self, results: Sequence[Tensor]) -> None:
-        """Start again: reductions return these results, in order, and the next one raises _NeedsReduction."""
+        """Start again. Reductions return these results in order; the one after them raises _NeedsReduction."""
         object.__setattr__(self, "_results", iter(results))  # a shard is frozen
 
     def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:

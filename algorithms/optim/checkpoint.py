@@ -5,7 +5,7 @@
     dcp.load({"model": model.state_dict()}, checkpoint_id=folder)
     load_distributed(optimizer, folder)
 
-What all ranks share is saved once, and states of workers and servers by their ranks; each with a digest.
+State that all ranks share is saved once. Each rank saves its worker and server. Every part has a digest.
 """
 
 import json
@@ -97,7 +97,7 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
 
 
 def _server(optimizer: CompressedOptimizer, saved: "_Saved", ranks: int) -> dict[str, Tensor]:
-    """This rank's part of the server's state, of which so many ranks saved their parts."""
+    """This rank's part of the server's state. Up to `ranks` ranks saved parts of it."""
     parts = [saved.part(f"server-{rank}") for rank in range(ranks) if saved.has(f"server-{rank}")]
     state = {name: torch.cat([part[name] for part in parts if name in part], -1) for name in parts[0]}
     shards = optimizer.shards

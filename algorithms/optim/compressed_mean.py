@@ -34,9 +34,9 @@ _GRADIENT_STEPS = (
 class CompressedMean:
     """Averages the gradients of a group's ranks by a method's two channels: g̃_t [d], with which an optimizer steps.
 
-    Every node is a worker, and each or the first is also a server. `t` counts rounds. If a rank's gradient is not
-    finite, all ranks receive NaN. Memories and `t` then stay as they were, and `skipped` counts the round. `meter`
-    counts what one worker sent and received.
+    Every node is a worker. Each node, or only the first, is also a server. `t` counts rounds. If a rank's gradient
+    is not finite, all ranks receive NaN. Memories and `t` then stay as they were, and `skipped` counts the round.
+    `meter` counts the bits that one worker sent and received.
 
     zeros: a vector [d] with the gradients' dtype and device. scaler: messages and memories are without its scale,
     gradients and their mean with it.
@@ -62,9 +62,9 @@ class CompressedMean:
     def round(self, gradient: Tensor | None, params: Iterable[Tensor]) -> Tensor:
         """g̃_t [d] for this worker's gradient [d]; NaN if a rank's gradient is not finite.
 
-        Ranks compare `params`. A rank that cannot give a gradient takes part with None and raises its own
-        error afterwards; otherwise the others would wait for it. Raises Disagreement, also where another rank has no
-        gradient, and LostContact.
+        Ranks compare `params`. A rank without a gradient must still take part, with None, because the others wait for
+        it; it raises its own error afterwards. Raises Disagreement, also if another rank has no gradient, and
+        LostContact.
         """
         scale, like = self._scaler.get_scale() if self._scaler else None, self._replica.x
         t, readiness, sent = self.t + 1, "refused", torch.zeros_like(like) if gradient is None else gradient

@@ -62,7 +62,7 @@ class CompressedGradients:
         shapes = [tuple(param.shape) for param in self._flat.params]
         alike = self._identity() | {"rank": "any", "shapes": shapes}
         check_consistency(self._flat.device, self._groups[0], **alike)
-        # DDP calls no hook for parameters that were converted after it was made, and their ranks would drift apart.
+        # DDP calls no hook for parameters that are converted after it was made. Ranks would silently drift apart.
         self._flat.params[0].register_post_accumulate_grad_hook(lambda param: self._flat.check())
         return CompressedMean(self.algorithm, self._flat.zeros(), self.seed, nodes, self._scaler)
 
@@ -162,7 +162,7 @@ def compressed(
     gradients and make no step of its own; CompressedOptimizer takes the others.
     scaler: the loop's GradScaler, if any; its scale changes, so memories are kept without it. process_group: DDP's,
     if it has one of its own. partition: "layer" gives every parameter its own scale. intra_group: the ranks of this
-    rank's node; gradients are averaged in it uncompressed, and every node is one worker.
+    rank's node. They average their gradients uncompressed, and every node is one worker.
 
     Raises ValueError for other algorithms, for an unknown name or option, for no parameters, for dtypes or devices
     that do not fit into one vector, and for a compressor that cannot take so few coordinates; Disagreement where

@@ -162,9 +162,9 @@ def _kind(param: Tensor) -> tuple[object, ...]:
 
 
 _OF_SHARDED = ("placements", "_is_flat_param", "_fsdp_flattened", "_fsdp_orig_uid")
-"""Attributes of DTensors, of FSDP 1's parameters, and of those that `fully_shard` has replaced in their module.
+"""Attributes that tell sharded parameters: DTensors, FSDP 1's, and those that `fully_shard` replaced in a module.
 
-Importing their classes takes seconds.
+Importing their classes instead takes seconds.
 """
 
 

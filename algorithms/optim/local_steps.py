@@ -244,7 +244,7 @@ class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
 
 
 def _states_in_order(state_dict: dict[str, Any]) -> list[Any]:
-    """The parameters' states in order, without empty ones; torch may call parameters by numbers or by names."""
+    """The parameters' states in order, without empty ones. Keys of parameters may be numbers or names."""
     params = (param for group in state_dict["param_groups"] for param in group["params"])
     return [state for param in params if (state := state_dict["state"].get(param))]
 

@@ -175,7 +175,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     @property
     def shards(self) -> Sequence[Shard | None]:
-        """This rank's shard of every group where several ranks are servers; empty where one is."""
+        """This rank's shard of every group, if every rank is a server. Empty if only one rank is."""
         return self._wire.served if self._wire else ()
 
     @torch.no_grad()
@@ -368,7 +368,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._in_place = self._in_place_states()
 
     def _whole_states(self) -> tuple[PartStates, PartStates | None, PartStates]:
-        """Of workers, servers and replicas."""
+        """The states of workers, servers and replicas, with whole vectors."""
         if not self._in_place:
             return self._workers, self._servers, self._replicas
         parts = self._flat.read().split(self._initial.sizes)

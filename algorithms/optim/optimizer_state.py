@@ -60,7 +60,7 @@ def with_digest(state: dict[str, Any]) -> dict[str, Any]:
 def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, elsewhere: str = "") -> None:
     """Raise ValueError unless `saved` is undamaged and has the entries of `own`.
 
-    identity: the required entry `of`. kind: the class that saved it. elsewhere: what loads it on other ranks.
+    identity: the required entry `of`. kind: the class that saved it. elsewhere: advice on loading it on other ranks.
     """
     if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
         raise ValueError(f"this is no state_dict of a {kind}: its description is missing")
