@@ -29,8 +29,8 @@ def cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None,
     by its content hash, and built anew where that differs. Nothing is stored where the place cannot be written to.
 
     folder: its name must change whenever the arrays would.
-    sha256: the content hash (see `digest`) of the arrays; None to rely on the one stored with them, which covers the
-    hash `of` the file that they were decoded from.
+    sha256: the content hash (see `digest`) of the arrays. None: rely on the hash that is stored with them.
+    of: the hash of the file that the arrays were decoded from. The stored hash covers it.
     Raises what `build` raises, and DataError where another process does not let go, or the file system does not lock.
     """
     arrays = _read(folder, sha256, of)

@@ -42,7 +42,7 @@ def synthetic(
     Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
     worker's distribution also gives the N - n m rows left. Its first r rows depend on (seed, d, h, noise, density, i)
     alone, for any r.
-    Raises DataError where memory does not suffice, UsageError where n is not in 1 to N.
+    Raises DataError if memory does not suffice, and UsageError if n is not in 1 to N.
     """
     size = part_size(rows, workers)
     k = max(1, round(density * features))

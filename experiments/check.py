@@ -1,6 +1,7 @@
-"""Whether a class or function of yours keeps what all of its kind keep here, by the project's own contract tests, or
-whether the run folders below a folder are as their runs left them, by their checksums, and entries of the leaderboard
-what their tracks ask for.
+"""Check your class, function or results.
+
+A class or function must pass the project's contract tests of its kind. Run folders must match their checksums, and
+entries of the leaderboard must follow the rules of their tracks.
 
     python -m experiments.check my_package.MyCompressor                 a compressor, with its defaults
     python -m experiments.check my_package.MyCompressor block=16        with options, as a configuration sets them
@@ -8,8 +9,8 @@ what their tracks ask for.
     python -m experiments.check my_package.MyTask dataset._target_=my_package.my_data
     python -m experiments.check results/                                every run folder and entry below it
 
-It imports the module, in the current folder or on PYTHONPATH, and shows failed checks as pytest does; damaged folders
-get a line each. The exit status is 0 where all is well, 1 where a check failed, 2 for what cannot be checked.
+The module is imported from the current folder or PYTHONPATH. Failed checks are shown as pytest shows them; each
+damaged folder has a line. The exit status is 0 if all is well, 1 if a check failed, 2 if something cannot be checked.
 """
 
 import argparse
@@ -68,9 +69,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def check_folders(place: Path) -> None:
-    """Verify every run folder and entry in and below a folder, and write a line for each that is damaged.
+    """Verify every run folder and entry in and below a folder, and print a line for each damaged one.
 
-    Raises RunError where one is, and DataError where data for an entry are missing.
+    Raises RunError if one is damaged, and DataError if data for an entry are missing.
     """
     found = {folder: _damage(folder) for folder in folders(place)}
     if entries := find(place):
@@ -94,7 +95,7 @@ def _damage(folder: Path) -> str:
             from experiments.run_store.checkpoint import verify  # torch, which takes a second
 
             retry(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
-    except Exception as error:  # what a stranger's file holds can raise nearly anything
+    except Exception as error:  # a foreign file can raise nearly anything
         return str(error)
     return ""
 

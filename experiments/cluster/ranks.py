@@ -22,8 +22,9 @@ def shares(workers: int, ranks: int) -> list[int]:
 
 
 class Ranks:
-    """A process among `size`, of number `rank`, which is `local_rank` on its machine; as it is, the only one, or the
-    first without the others.
+    """Process `rank` of `size`, which is number `local_rank` on its machine.
+
+    An object of this class is the only process, or stands for the first of `size` without starting the others.
 
     Rank 0 writes, logs and decides; the others learn from it. All ranks call the same methods in the same order.
     """

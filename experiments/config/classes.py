@@ -158,7 +158,7 @@ def _is_plain(value: object) -> bool:
 
 
 def makes(target: Callable[..., Any], kind: Any) -> bool:
-    """Whether a class or function makes an object of a kind, or of one of a union's, by what it says of itself."""
+    """Whether a class, or a function by its annotation, makes an object of a kind or of one in a union."""
     made = target if inspect.isclass(target) else _plain(parameter_types(target).get("return"))
     return any(_is_one(made, one) for one in _kinds(kind))
 

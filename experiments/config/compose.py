@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
 OURS = ("main",)
-"""What Hydra calls the folder conf/ among its sources."""
+"""Hydra's names for the folder conf/ among its sources."""
 
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
@@ -43,20 +43,20 @@ Config = dict[str, Any]
 
 @cache
 def register() -> None:
-    """Make the schema known to Hydra, as what conf/run.yaml and conf/reproduction.yaml begin with."""
+    """Register the schema with Hydra, under the names that begin conf/run.yaml and conf/reproduction.yaml."""
     store = ConfigStore.instance()
     store.store(name="keys_of_runs", node=schema.node(schema.RunConfig, schema.LaunchConfig))
     store.store(name="keys_of_figures", node=schema.node(schema.Reproduction, schema.LaunchConfig))
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
-    Plugins.instance()  # which registers Hydra's own sources
+    Plugins.instance()  # registers Hydra's own sources
     SourcesRegistry.instance().types["file"] = Files
 
 
 class Files(FileConfigSource):
     """A folder of configurations. Only the files of conf/ and the command line may set anything below `hydra`.
 
-    Hydra imports and calls what is named there, before any run is checked.
+    Hydra imports and calls what these keys name, before any run is checked.
     """
 
     def load_config(self, config_path: str) -> ConfigResult:
@@ -66,8 +66,8 @@ class Files(FileConfigSource):
             for said in (config_path, str(found.header["package"]), groups, *keys):
                 if re.search(r"\bhydra\b", said):
                     raise UsageError(
-                        f"{self.path}/{config_path}: a file may not set anything below hydra, for Hydra calls what "
-                        "is named there before any run is checked; set it on the command line"
+                        f"{self.path}/{config_path}: a file may not set anything below hydra, because Hydra calls "
+                        "it before any run is checked; set it on the command line"
                     )
         return found
 

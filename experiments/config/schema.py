@@ -16,7 +16,7 @@ or how it is shown. Keys of the first kind are its identity, and so is every key
 
 
 Name = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) in (int, float) else name)]
-"""A text, which a command line may write in digits."""
+"""A text, even if it consists of digits."""
 
 Schedule = Literal[tuple(SCHEDULES)]  # pyright: ignore
 
@@ -48,8 +48,8 @@ def about(one: Field[Any]) -> KeySpec:
 class Part:
     """What a group chose: the class or function `target` (None: nothing), called with `options`.
 
-    name: of a method or task, in paths. display: its label, and of a method color and marker. entry: of a method,
-    its family, step size and other values that the leaderboard tunes it over.
+    name: of a method or task, in paths. display: its label, and a method's color and marker. entry: for the
+    leaderboard, a method's family, usual step size and other values to tune.
     """
 
     target: str | None

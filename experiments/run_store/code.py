@@ -74,7 +74,7 @@ def changes(recorded: Mapping[str, str]) -> list[str]:
 
 
 def say_edits(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
-    """Say which runs are of other code, and what becomes of them."""
+    """Report which runs other code computed, and what happens to them."""
     other = []
     for run in runs:
         with suppress(OSError, ValueError):  # where there is none, or a damaged one

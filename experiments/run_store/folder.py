@@ -72,7 +72,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out, and put aside what other code has begun or finished, unless it is to be kept.
+        """Keep other processes out. A run that other code began or finished is put aside, unless `stale` keeps it.
 
         Raises RunError when another process is already at this run.
         """
@@ -94,15 +94,15 @@ class RunFolder:
             yield
 
     def is_finished(self) -> bool:
-        """Whether the run is, by code that stands, as the first rank can tell, which verifies all but the checkpoint.
+        """Whether today's code finished the run. Only the first rank can tell; it verifies all but the checkpoint.
 
-        Raises RunError where something is damaged.
+        Raises RunError if something is damaged.
         """
         run = self._whole()
         return run is not None and run.is_finished and not self._edits(run)
 
     def is_over(self) -> bool:
-        """The same of one that is finished or has diverged. Raises as `is_finished`."""
+        """The same for a run that is finished or has diverged. Raises what `is_finished` raises."""
         run = self._whole()
         return run is not None and run.is_over and not self._edits(run)
 

@@ -29,7 +29,7 @@ class ImageClassification(NetworkTask):
     Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
     `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
 
-    `rows` is N. Raises ValueError and UsageError where the data cannot be shared so.
+    `rows` is N. Raises ValueError or UsageError if the data cannot be shared over the workers.
     """
 
     metric = "train_loss"

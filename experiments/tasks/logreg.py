@@ -32,7 +32,7 @@ class LogisticRegression:
     `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
     Batches are drawn without replacement. `step_unit=theory` is the largest step that the method is proven for with
     full gradients, on these data and with the compressor at hand, or else that EF21 is.
-    Raises ValueError and UsageError where the data cannot be shared so over the workers.
+    Raises ValueError or UsageError if the data cannot be shared over the workers.
     """
 
     dtype = torch.float64

@@ -54,9 +54,8 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
                 f"{wanted.__name__ if group in hints else 'none, it brings its own'}; leave {group} out, or choose "
                 "another algorithm"
             )
-    if run.partition != "whole" and not isinstance(
-        compressor, Identity | Cast
-    ):  # without a scale that blocks could have
+    # Identity and Cast have no scale for blocks.
+    if run.partition != "whole" and not isinstance(compressor, Identity | Cast):
         if not issubclass(Blocks, hints["compressor"]):
             raise UsageError(
                 f"partition={run.partition}: algorithm={run.algorithm.name} takes {hints['compressor'].__name__} of "

@@ -100,8 +100,8 @@ class StopsEarly(Check):
 
 @dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ChangesSince(Check):
-    """Whether each subject's gradient norm ends at more than `above` times its level at `since`, a share of the
-    rounds, or where `below` is given at less than `below` times.
+    """Whether each subject's gradient norm ends at more than `above` times, or less than `below` times, its level at
+    `since`. `since` is a share of the rounds.
 
     Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
     Measured: for each subject the ratio.

@@ -66,7 +66,7 @@ def draw(
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
         for place, (some, cells, labels, columns, _) in zip(places, blocks, strict=True):
             handles = _draw_block(place, some, cells, labels, several)
-            columns = math.ceil(len(handles) / math.ceil(len(handles) / columns))  # as even as they can be
+            columns = math.ceil(len(handles) / math.ceil(len(handles) / columns))  # as even as possible
             place.legend(
                 handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=_letters(width)
             )
@@ -78,7 +78,7 @@ def draw(
             set_log_ticks(axis.xaxis, may_be_short=False)
             if len(places) <= _MARKERS and axis.get_xlabel() in map(label, ("batch_size", "round")):
                 size = 7.0 if len(places) < 6 else 5.5
-                axis.set_xticks(places, [f"{place:g}" for place in places], fontsize=size)  # those that were run
+                axis.set_xticks(places, [f"{place:g}" for place in places], fontsize=size)  # the values that were run
             set_log_ticks(axis.yaxis)
         if text := textwrap.fill(note, int(18 * width)):
             figure.set_size_inches(width, sum(heights) + 0.13 * len(text.splitlines()))
@@ -87,7 +87,7 @@ def draw(
 
 
 def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[_Places, dict[str, str], int, float]:
-    """Task and panel by place, labels by method, columns that a legend has room for, and the height of all."""
+    """Task and panel by place, labels by method, the columns that fit into the legend, and the block's height."""
     tasks = list(frame["task"].unique())
     across = max(1, min(WIDEST, int(width / 1.45)))
     if len(tasks) > 1 and len(panels) > 1 and not any(panel.task for panel in panels):
@@ -107,7 +107,7 @@ def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[
 
 
 def _letters(width: float) -> float:
-    """Points of a legend's letters, which are smaller in a column of a paper."""
+    """Font size of a legend in points. It is smaller for a column of a paper."""
     return 8 if width > 5 else 6
 
 
@@ -147,7 +147,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
         shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
         covers = any(len(one) == len(points) and np.allclose(one, points, rtol=0.01, equal_nan=True) for one in drawn)
         drawn.append(points)
-        dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # so that the other is seen too
+        dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # so that the curve below stays visible
         color, size = shown["color"], plt.rcParams["lines.markersize"]
         axis.plot(
             line["x"], line["mean"], color=color, label=labels[str(name)],
@@ -182,7 +182,7 @@ def _cut(axis: Axes, panel: Panel) -> None:
         low = low if low is not None and least < low else bottom
         high = high if high is not None and most > high else top
     axis.set_ylim(low, high)
-    for line in axis.get_lines():  # an arrow where a curve leaves for good
+    for line in axis.get_lines():  # an arrow where a curve leaves the panel for good
         x, y = map(np.asarray, line.get_data())
         inside = np.flatnonzero((y >= low) & (y <= high))
         if len(inside) and inside[-1] + 1 < len(y) and not np.isnan(y[inside[-1] + 1]):

@@ -58,8 +58,8 @@ class Target:
 class Times:
     """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s (its ends).
 
-    There is a panel for each number of workers, and a line for each method and topology. `measured` is a CSV of
-    measured rounds, relative to the project's folder (`plots.figure.times` reads it), which claims are judged by.
+    There is a panel for each number of workers, and a line for each method and topology. Claims are judged by the
+    CSV `measured` of measured rounds. Its path is relative to the project's folder; `plots.figure.times` reads it.
     """
 
     metric: Metric

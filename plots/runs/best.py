@@ -155,11 +155,11 @@ def _mean(values: np.ndarray, geometric: bool) -> float:
 
 
 def choose(runs: Iterable[RunRecord], rule: str | None = None) -> pd.DataFrame:
-    """A row a task, algorithm and settings of its runs: the best step size by `ranked`, with columns CHOICE.
+    """The best step size by `ranked`: a row for each task, algorithm and settings, with columns CHOICE.
 
-    `lr` and its `value` are missing where no step size can win. `second` is the runner-up, and `run` the id of a run
+    `lr` and its `value` are missing if no step size can win. `second` is the runner-up, and `run` the id of a run
     with the best step size. A step size that some seed did not finish is no candidate.
-    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. The column says it in words.
+    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. In the table it is in words.
     Raises UsageError for a metric that no finished run has.
     """
     variants = distinguish(run for run in runs if run.config)
@@ -168,7 +168,7 @@ def choose(runs: Iterable[RunRecord], rule: str | None = None) -> pd.DataFrame:
 
 
 def _choice(parts: list[Variant], rule: str | None) -> tuple:
-    """The columns CHOICE of one curve, after those that name it."""
+    """One curve's values of CHOICE, from `seeds` on."""
     seeds = sorted({part.run.seed for part in parts})
     tried = sorted({lr for part in parts for lr in part.lrs})
     finished = [part for part in parts if part.run.is_finished]

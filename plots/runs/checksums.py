@@ -61,7 +61,7 @@ def read(file: Path) -> bytes:
 
 
 def verify_rows(lines: Iterable[bytes], file: Path) -> Iterator[bytes]:
-    """Whole lines of a metrics.jsonl from the first on, each after its checksum is verified. Raises ValueError."""
+    """Yield the whole lines of a metrics.jsonl, each after its checksum is verified. Raises ValueError."""
     last = begin(id_of(file.parent))
     for number, line in enumerate(lines, start=1):
         last = crc32(line[: -_DIGITS - len(_ROW)], last)

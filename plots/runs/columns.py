@@ -20,7 +20,7 @@ class Column:
     unit: str = ""
     better: Literal["lower", "higher", ""] = ""
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
-    wandb: str = ""  # compression/<name> of diagnostics and else metric/<name> where it is empty
+    wandb: str = ""  # empty: compression/<name> for diagnostics, metric/<name> for others
 
     @property
     def is_measured(self) -> bool:

@@ -18,13 +18,13 @@ FILES = (CONFIG, "code.json", ENVIRONMENT, STATUS, METRICS, "summary.json")
 """The files of a finished run besides its checkpoint; an unfinished one has no summary."""
 
 LARGEST, LONGEST, DEEPEST = 2**17, 2000, 20
-"""Bytes of a configuration, characters of a value in it, and levels."""
+"""Limits of a configuration: its bytes, the characters of a value, and its levels."""
 
 Row = dict[str, Any]
 
 
 def read_yaml(content: bytes, file: Path) -> Any:
-    """A run's configuration, whose size, depth and aliases are bounded before anything of it is built."""
+    """A run's configuration. Its size, depth and aliases are checked before any object is built."""
     try:
         if len(content) <= LARGEST and all(map(_Bounds().admits, yaml.parse(content, yaml.CSafeLoader))):
             return yaml.load(content, yaml.CSafeLoader)
@@ -37,7 +37,7 @@ class _Bounds:
     depth = 0
 
     def admits(self, event: yaml.Event) -> bool:
-        """Whether a document may go on by this event, after those before it."""
+        """Whether the document is within the limits up to this event."""
         self.depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         is_long = isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST
         return self.depth <= DEEPEST and not is_long and not isinstance(event, yaml.AliasEvent)
@@ -65,8 +65,8 @@ def read_rows(folder: Path) -> Iterator[Row]:
 def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
     """The rows of the last evaluation, after all of metrics.jsonl is verified.
 
-    status: what status.json says; it holds how many bytes of rows there were at least when it was written, and of a
-    finished run exactly.
+    status: the content of status.json. metrics.jsonl has at least the bytes that it counts, and exactly these in a
+    finished run.
     """
     file, lines, counted = folder / METRICS, [*read_lines(folder)], status.get("metrics_size", 0)
     if sum(map(len, lines)) < counted:

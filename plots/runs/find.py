@@ -28,7 +28,7 @@ def find(root: Path) -> list[RunRecord]:
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """The run folders in and below a folder, in order, and those that cannot be read."""
+    """The run folders in and below a folder, in order, then the folders that cannot be read."""
     unreadable: list[OSError] = []
     for path, inner, files in os.walk(root, onerror=unreadable.append):
         # Neither half of a copy nor <id>.1, what other code had computed.
@@ -42,7 +42,7 @@ def folders(root: Path) -> Iterator[Path]:
 
 
 def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """Those that are not damaged; each of the others is named on standard error."""
+    """The runs that are not damaged. Damaged ones are listed on standard error."""
     runs = list(runs)
     for run in runs:
         if run.state == "damaged":
@@ -51,7 +51,7 @@ def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
 
 
 def chosen_runs(results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
-    """The whole runs with rows that are asked for, see `select`; what is damaged is named on standard error."""
+    """The undamaged runs with rows that `select` selects. Damaged ones are listed on standard error."""
     runs = [run for run in whole(find(results_dir)) if run.last]
     return select(runs, results_dir, study, **names)
 
@@ -91,6 +91,6 @@ def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[R
 def _opened(place: Path) -> RunRecord:
     try:
         return open_run(place)
-    except Exception as error:  # what a stranger's file holds can raise nearly anything
+    except Exception as error:  # a foreign file can raise nearly anything
         text = f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
         return RunRecord(place, "damaged", error=text)

@@ -84,8 +84,8 @@ class Network:
 
 
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
-    """Whether the curve that a row belongs to sends only floats that an all-reduce adds up: float32, bf16 or fp16."""
-    each = np.where(frame["compressor"].isin(["Bf16", "Fp16"]), 32, 64)  # bits of a coordinate, up and down
+    """Whether a row's curve sends only floats that an all-reduce can add: float32, bf16 or fp16."""
+    each = np.where(frame["compressor"].isin(["Bf16", "Fp16"]), 32, 64)  # bits per coordinate, up and down together
     dense = frame["bits"] == each * frame["d"] * frame["round"]
     return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
 

@@ -156,7 +156,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
 
 
 def open_run(place: Path) -> RunRecord:
-    """The run in a folder, with its files verified; of a file, the missing run that a sweep wrote down there.
+    """The run in a folder, with its files verified. For a file, the missing run that a sweep recorded in it.
 
     Raises ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
     """
@@ -193,7 +193,7 @@ def _examined(place: Path) -> RunRecord:
 
 
 def _checked(run: RunRecord) -> RunRecord:
-    """The same run, whose configuration has what is read of any."""
+    """The same run. Raises ValueError if its configuration lacks a key that every reader needs."""
     for name, kind in (("task", str), ("algorithm", str), ("display", dict), ("seed", int), ("workers", int),
                        ("rounds", int), ("lrs", list)):  # fmt: skip
         with suppress(KeyError, TypeError):

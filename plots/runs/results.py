@@ -82,7 +82,7 @@ def results(runs: Sequence[RunRecord]) -> Results:
 
 
 def _value(text: str) -> Any:
-    """What a command line means by a word."""
+    """The value of a word on a command line."""
     try:
         value = json.loads(text)
     except ValueError:

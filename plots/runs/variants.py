@@ -134,8 +134,10 @@ def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
 
 
 def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
-    """A row a run, by its folder, and a column a setting in which runs of any task differ, as on a command line; NaN
-    where a run has no such setting."""
+    """The settings in which runs of any task differ: a row for each run's folder, a column for each setting.
+
+    Values are texts as on a command line; NaN if a run has no such setting.
+    """
     texts = _texts(runs)
     keys = [key for key in _differing(texts) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
     keys += [key for _, some in _distinguishing(texts) for key in some]
