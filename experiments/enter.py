@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = words("experiments.enter", __doc__, arguments)
     with exit_with_message():
         if place_of() is not None:
-            raise UsageError("one process chooses what is judged; start it alone, with ranks=N for N processes a run")
+            raise UsageError("start this command as one process; ranks=N gives every run N processes")
         usual = {one.name: one.default for one in fields(LaunchConfig)}
         launch = launch_of(usual | {key: value_of(key, given) for key in usual if value_of(key, given) is not None})
         candidates, seeds = read(given)
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not launch.dry_run:
             failed = [candidate.name for candidate in fitting if not enter(candidate, seeds, launch)]
             if failed:
-                raise RunError(f"not entered: {', '.join(failed)}, see above; the same command goes on")
+                raise RunError(f"not entered: {', '.join(failed)}, see above; the same command continues")
 
 
 def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
@@ -66,7 +66,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
     if not algorithm or "track" not in asked:
-        raise UsageError("which method, and where? algorithm=cd_adam track=digits")
+        raise UsageError("give a method and a track, such as algorithm=cd_adam track=digits")
     track = read_track(asked["track"], packages)
     seeds = value_of("seeds", given) or list(track.seeds)
     if not isinstance(seeds, list) or not set(seeds) <= set(track.seeds):
@@ -74,9 +74,9 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
     places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], _PLACES)
     for word in split(rest, _METHOD)[1]:
-        raise UsageError(f"{word}: the track fixes this; keys of {', '.join(_METHOD)} and of places may be set")
+        raise UsageError(f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)} and of places")
     if "name" in asked and len(algorithms) > 1:
-        raise UsageError(f"name={asked['name']}: names one entry; leave it out where several methods are entered")
+        raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")
     found = []
     for one in algorithms:
         name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
@@ -111,7 +111,7 @@ def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Launc
             continue
         fitting.append(candidate)
         number += len(cells)
-    say(f"{len(fitting)} entries, {number} runs, about {duration(seconds)} one after the other")
+    say(f"{len(fitting)} entries, {number} runs, about {duration(seconds)} one after another")
     return fitting
 
 

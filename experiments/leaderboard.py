@@ -73,10 +73,10 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
 def _in_words(pairs: pd.DataFrame) -> str:
     """A sentence on the number of pairs with each verdict, and on the runs that it takes to tell any pair apart."""
     if pairs.empty:
-        return "One entry, with none to compare it to."
+        return "Only one entry; there is nothing to compare."
     said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
     least = statistics.least_pairs(len(pairs))
-    return f"Pairs of entries: {len(pairs)}. {said}. Runs to pair: {pairs['pairs'].max()}; it takes {least} to tell."
+    return f"Pairs of entries: {len(pairs)}. {said}. Runs to pair: {pairs['pairs'].max()}; a verdict takes {least}."
 
 
 def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     for folder in _folders(track.name, results_dir).values():
         entry = read(folder)
         if entry.version != track.version:
-            print(f"left out: {folder}: of version {entry.version} of the track, which is now {track.version}")
+            print(f"left out: {folder}: has version {entry.version} of the track, which is now {track.version}")
             continue
         frame = read_rows(folder)
         looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}

@@ -24,7 +24,7 @@ def problems(folder: Path) -> list[str]:
         entry, rows = read(folder), read_rows(folder)
         track = read_track(entry.track, entry.packages)
         if entry.version != track.version:
-            return [f"of version {entry.version} of track {track.name}, which is {track.version} now"]
+            return [f"has version {entry.version} of track {track.name}, which now has version {track.version}"]
         return list(_problems(entry, rows, track))
     except (OSError, ValueError, UsageError) as error:
         return [str(error)]
@@ -40,7 +40,7 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         yield f"{len(wrong)} runs are missing or of another configuration: {', '.join(sorted(wrong)[:3])}"
         return
     if (chosen := candidate.choose(rows)) != entry.tasks:
-        yield f"its trials choose {', '.join(str(one.setting) for one in chosen.values())}"
+        yield f"its trials choose other settings: {', '.join(str(one.setting) for one in chosen.values())}"
     tasks: dict[str, Task] = {}
     for id, some in rows.groupby("run", sort=False):
         run = cells[str(id)].run
@@ -61,4 +61,4 @@ def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
         meter.count(algorithm, task.d, t, task.dtype)
         counted[t] = (meter.bits_up, meter.bits_down)
     said = list(zip(rows["bits_up"], rows["bits_down"], strict=True))
-    return "" if said == [counted[t] for t in there] else "its bits are not those of its messages"
+    return "" if said == [counted[t] for t in there] else "its bits are not those of the method's messages"

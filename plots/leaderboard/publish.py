@@ -45,7 +45,7 @@ def _page(name: str, ranking: pd.DataFrame, pictures: Sequence[Path]) -> str:
     content = {file.stem: base64.b64encode(file.read_bytes()).decode() for file in pictures}
     parts = {
         "title": html.escape(f"Bits to target: {name}"),
-        "summary": f"{ranking['entry'].nunique()} entries. docs/leaderboard.md says how they are compared.",
+        "summary": f"{ranking['entry'].nunique()} entries. docs/leaderboard.md explains the comparison.",
         "style": STYLE.read_text(),
         "table": shown.to_html(index=False, border=0),
         "filters": json.dumps(FILTERS),
