@@ -42,8 +42,10 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
 
 
 def refuse_links(folder: Path, *below: str) -> None:
-    """Raise RunError where a link stands in a folder, or where these patterns lead: a command that writes and removes
-    there would do so elsewhere."""
+    """Raise RunError if a folder, an entry of it, or a path that a pattern matches in it is a link.
+
+    Through a link, a command would write and remove files elsewhere.
+    """
     for place in (folder, *(found for pattern in ("*", *below) for found in folder.glob(pattern))):
         if place.is_symlink():
             raise RunError(f"{place}: is a link, so nothing is written there; put the folder or file itself there")
