@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import reduce
 from hashlib import blake2b
 from operator import or_
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.distributed as dist
@@ -65,7 +65,10 @@ class CheckedPayload(NamedTuple):
     payload: Payload
 
 
-class Consistent:
+_Wire = GatherBroadcast if TYPE_CHECKING else object  # one of two, see below
+
+
+class Consistent(_Wire):
     """A wire that compares ranks in every round. Either all ranks step or none does.
 
     A rank's header has the round, lr, a digest of x, a digest of parameters outside the optimizer, and one number for
@@ -77,7 +80,8 @@ class Consistent:
     """
 
     def __init__(self, algorithm: Any, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False) -> None:
-        super().__init__(algorithm, seed, nodes.group)
+        group: Any = nodes.group
+        super().__init__(algorithm, seed, group)
         self._nodes, self._parameters, self._needs_all = nodes, parameters, needs_all
         self._next = 1  # the round that the other ranks expect
 
@@ -154,7 +158,7 @@ class Consistent:
         control = torch.zeros(numbers, dtype=torch.int64, device=x.device)
         return [CheckedPayload(control, one) for one in super()._templates(x, t)]
 
-    def _join(self, answers: Sequence[CheckedPayload], t: int) -> Payload:
+    def _join(self, answers: Sequence[Any], t: int) -> Payload:
         return CheckedPayload(answers[0].control, super()._join([one.payload for one in answers], t))
 
 

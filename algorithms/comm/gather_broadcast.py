@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload, rebuild, tensors
+from ..compressors.base import Payload, rebuild, tensors
 from ..core.algorithm import Stage
 from ..core.grouped import SideBySide
 from ..utils.seeding import MessageKey
@@ -60,11 +60,12 @@ class GatherBroadcast:
     ) -> None:
         self.algorithm, self.seed, self.group, self._shares = algorithm, seed, group, shares
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self._known: dict[tuple[Compressor, int], Payload] = {}
+        self._known: dict[Any, Any] = {}
 
     def start_server(self, x: Tensor) -> Any:
         """This rank's state of the server before round 1, for parameters x [*T, d]; None where it has none."""
-        return self.algorithm.start_server(x) if self.rank == 0 else None
+        algorithm: Any = self.algorithm
+        return algorithm.start_server(x) if self.rank == 0 else None
 
     def exchange(self, up: Payload, server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         """Send the payload `up` of this rank's workers. Returns the server's payload of round t and its new state.

@@ -113,7 +113,7 @@ class ShardedServer:
         self.cuts = [cuts(part, d, self.size) for part, d in sizes]
         self._servers = max(map(len, self.cuts)) - 1
         self.served = self._shards(self.rank)
-        self._known: dict[Parts, list[Payload]] = {}
+        self._known: dict[Any, Any] = {}
 
     def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
         """This rank's states before round 1, for parameters x [*T, d]; None for parts that it does not serve."""

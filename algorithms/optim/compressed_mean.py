@@ -80,7 +80,8 @@ class CompressedMean:
         if down is None:
             self.skipped += 1
             return torch.full_like(like, torch.nan)
-        signal = self.algorithm.received(down[0], self._replica, t)
+        payload: Any = down[0]
+        signal = self.algorithm.received(payload, self._replica, t)
         self._replica = replace(self._replica, signal=signal)
         self._worker, self._servers, self.t = worker, servers, t
         self.meter.count(self.algorithm, len(like), t, like.dtype)

@@ -262,7 +262,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             return []
         assert self._servers is not None
         replicas = [replace(replica, x=replica.x.new_empty(0)) for replica in self._replicas]
-        states = map(States, self._workers, self._servers, replicas)
+        states = [States(*one) for one in zip(self._workers, self._servers, replicas, strict=True)]
         in_place = list(map(TiledStates, parts, states, sizes, accumulate(sizes, initial=0)))
         del self._workers, self._servers, self._replicas  # `_whole_states` makes them anew
         return in_place

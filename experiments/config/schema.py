@@ -118,7 +118,7 @@ class RunConfig:
         "whole", "blocks that are compressed separately: the whole vector, a tensor, or 25 MB of float32 as in DDP"
     )
     lr: Sequence[float] = key(0.001, "step size α; a list such as [0.001,0.003] is a grid trained as one batch")
-    lr_schedule: Schedule = key(
+    lr_schedule: Schedule = key(  # pyright: ignore[reportInvalidTypeForm]: made of a table
         "constant",
         "how α changes: a tenth at 50 % and 75 % of the rounds (step_decay), α/√t (inverse_sqrt), α/√T "
         "(horizon), half a cosine, or a line over the last fifth of the rounds (wsd)",

@@ -81,11 +81,13 @@ class Candidate:
     def rows(self, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[RunRecord]]:
         """Every evaluation of these runs, in the columns of `experiments.entries.entry.write`, and the runs."""
         runs = [open_run(cell.folder.path) for cell in cells]
-        about = {
-            "judged": [run.seed != self.track.tuning.seed for run in runs],
-            "setting": [" ".join(cell.overrides) for cell in cells],
-            "status": ["finished" if run.is_finished else "diverged" for run in runs],
-        }
+        about = pd.DataFrame(
+            {
+                "judged": [run.seed != self.track.tuning.seed for run in runs],
+                "setting": [" ".join(cell.overrides) for cell in cells],
+                "status": ["finished" if run.is_finished else "diverged" for run in runs],
+            }
+        )
         rows = table(runs).drop(columns=_LOOKS)
         rows = rows[[name for name in rows if column(str(name)).filled_by != "diagnostics"]]
         return pd.concat([rows, beside(runs, about)], axis=1), runs

@@ -5,6 +5,7 @@ The table's name is the figure's, and so is the folder's, except for a second bu
 
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -31,7 +32,7 @@ def load(table: Path) -> tuple[pd.DataFrame, Figure]:
     return frame, figure_of(table.name.removesuffix(".csv.xz"), "auto" if pd.isna(budget) else str(budget))
 
 
-def figure_of(name: str, budget: str) -> Figure:
+def figure_of(name: str, budget: Any) -> Figure:
     """A figure of conf/figure."""
     node = resolve(compose([f"figure={name}"], "reproduction"))["figure"]
     return read(Reproduction(figure=node, budget=budget), itemgetter(0))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -120,6 +121,7 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
     """
     results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
     choices = choose(whole(of_study(find(results), results, study)), rule)
+    each: list[Any] = list(choices.itertuples())
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for words in filter(None, choices["rule"].unique()):
         console.print(f"best: {words}")
@@ -127,11 +129,11 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
     rows = [
         [choice.task, choice.algorithm, choice.settings, _number(choice.lr), _number(choice.value),
          f"{_number(choice.second)} ({_number(choice.second_value)})" if choice.second > 0 else "–", choice.note]
-        for choice in choices.itertuples()
+        for choice in each
     ]  # fmt: skip
     tables.show(console, columns, rows)
     begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
-    for choice in choices.itertuples():
+    for choice in each:
         if choice.run in begun:
             command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
             console.print(shlex.join(command))

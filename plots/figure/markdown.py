@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from typing import Any
 
 import pandas as pd
 
@@ -102,12 +103,13 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
         protocols = rows["step_size"].replace(claims.PAPERS, figure.published_as)
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")", step_size=protocols)
         claim = next(claim for claim in figure.claims if claim.number == number)
-        names = [one.name for one in fields(claim.check) if one.name != "name"]
-        options = ", ".join(f"{name}={getattr(claim.check, name)}" for name in names)
-        meaning = " ".join((inspect.getdoc(claim.check) or "").split())
+        check: Any = claim.check
+        names = [one.name for one in fields(check) if one.name != "name"]
+        options = ", ".join(f"{name}={getattr(check, name)}" for name in names)
+        meaning = " ".join((inspect.getdoc(check) or "").split())
         negated = "It holds where this is not so: " if claim.negated else ""
         lines += ["", f"### {number}. {statement}", "", *cross_table(cells, "task", "step_size"), ""]
-        lines.append(f"{negated}`{claim.check.name}({options})`: {meaning}")
+        lines.append(f"{negated}`{check.name}({options})`: {meaning}")
     return lines
 
 

@@ -111,7 +111,7 @@ def _ends(frame: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
         end = np.nan if diverged else float(mean(np.array(ends)))
         spent = np.mean([curve["bits"].max() for curve in curves])
         found.append({"task": task, "entry": entry, "metric": metric, "end": end, "spent": spent})
-    rows = pd.DataFrame(found)
+    rows = pd.DataFrame(found, columns=["task", "entry", "metric", "end", "spent"])
     return rows.assign(front=statistics.on_front(rows["spent"].to_numpy(), sign(metric) * rows["end"].to_numpy()))
 
 

@@ -76,7 +76,7 @@ def page_data(
     settings, lists, every = facets(one.run for one in shown), dict[tuple, int](), []
     for one in shown:
         rows, place = parts[one.run.task, one.name, one.run.id], one.run.folder
-        about = {"settings": settings.loc[place].dropna().to_dict(), "href": _href(place, seen_from)}
+        about = {"settings": settings.loc[[place]].iloc[0].dropna().to_dict(), "href": _href(place, seen_from)}
         every.append(_run(one, rows, metrics[place], lists) | about)
     about_axes = {**ABOUT_BITS, "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {

@@ -77,7 +77,7 @@ def results(runs: Sequence[RunRecord]) -> Results:
     rest = [name for name in frame if name not in (*first, "method")]
     whole = pd.concat([frame, about], axis=1)[[*first, *settings, *rest, "method"]]
     found = Results(whole.reset_index(drop=True))
-    found.settings = list(settings)
+    found.settings = [str(name) for name in settings]
     return found
 
 

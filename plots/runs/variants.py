@@ -127,7 +127,9 @@ def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     algorithm, and, except for those of methods, from all others of the task."""
     texts = _texts(runs)
     return {
-        folder: ", ".join(f"{key.removesuffix('._target_')}={text}" for key, text in mine.dropna().items())
+        Path(str(folder)): ", ".join(
+            f"{str(key).removesuffix('._target_')}={text}" for key, text in mine.dropna().items()
+        )
         for group, keys in _distinguishing(texts)
         for folder, mine in group[keys].iterrows()
     }

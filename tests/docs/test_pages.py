@@ -86,7 +86,7 @@ def _shown() -> set[str]:
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in BUILT for name in names(group)])
 def test_every_key_and_option_of_a_choice_is_in_the_reference_and_says_what_it_is(group, name):
     leaves = _leaves(composed(f"{group}={name}"))
-    labels = re.compile(r".*\._target_|(algorithm|task)\.(name|display\..*)|logger\.targets\..*|sweep")
+    labels = re.compile(r".*\._target_|(algorithm|task)\.(name|(display|entry)\..*)|logger\.targets\..*|sweep")
     assert {leaf for leaf in leaves if not labels.fullmatch(leaf)} <= _shown()
     assert f"``{name}``" in written()[f"configuration/{group}.rst"]
     assert [setting.key for setting in of_choice(group, name) if not setting.meaning] == []
