@@ -56,7 +56,7 @@ class Part:
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     display: Mapping[str, str] = field(default_factory=dict)
-    entry: Mapping[str, Any] = field(default_factory=dict)
+    entry: Mapping[str, Any] = field(default_factory=dict, compare=False)  # no run has it
 
     @classmethod
     def read(cls, node: Mapping[str, Any]) -> Self:

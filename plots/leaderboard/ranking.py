@@ -52,6 +52,7 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
 
     Raises ValueError for a level that is reached before anything is sent.
     """
+    goals = {task: goal for task, goal in goals.items() if task in set(frame["task"])}
     frame = frame.assign(**{name: seconds(frame, network, "sharded") for name, network in NETWORKS.items()})
     facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "note"]].first())
     ends = [_ends(frame[frame["task"] == task], task, metric) for task, (metric, _) in goals.items()]
@@ -111,7 +112,7 @@ def _ends(frame: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
         end = np.nan if diverged else float(mean(np.array(ends)))
         spent = np.mean([curve["bits"].max() for curve in curves])
         found.append({"task": task, "entry": entry, "metric": metric, "end": end, "spent": spent})
-    rows = pd.DataFrame(found, columns=["task", "entry", "metric", "end", "spent"])
+    rows = pd.DataFrame(found)
     return rows.assign(front=statistics.on_front(rows["spent"].to_numpy(), sign(metric) * rows["end"].to_numpy()))
 
 

@@ -38,7 +38,9 @@ def folders(root: Path) -> Iterator[Path]:
             inner.clear()
         elif Path(path) == root:
             inner[:] = [name for name in inner if name not in ("sweeps", "figures")]
-    yield from (Path(error.filename) for error in unreadable)  # opening one says why
+    for error in unreadable:
+        if not isinstance(error, FileNotFoundError):
+            yield Path(error.filename)  # opening it says why
 
 
 def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
