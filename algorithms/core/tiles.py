@@ -84,14 +84,11 @@ class TiledStates:
         mirrors = {"server.aggregate": self._shares_aggregate, "replica.signal": self._shares_signal}
         kept = (name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name))
         self._kept = {name: attrgetter(name) for name in kept}
-        self._states = [
-            self._mirrored(
-                _with_vectors(
-                    states, {name: one[..., tile.begin : tile.end].clone() for name, one in vectors.items()}
-                )
-            )
-            for tile in self._tiles
-        ]
+        self._states = []
+        for tile in self._tiles:
+            parts = {name: one[..., tile.begin : tile.end] for name, one in vectors.items()}
+            parts |= {name: parts[name].clone() for name in self._kept}
+            self._states.append(self._mirrored(_with_vectors(states, parts)))
 
     def whole(self) -> States:
         """Copies of the states, with whole vectors."""

@@ -86,7 +86,7 @@ def _below(node: Mapping[str, Any], prefix: str) -> Iterator[Setting]:
     for key, value in node.items():
         if isinstance(value, Mapping) and "_target_" in value:
             yield from _below(value, f"{prefix}{key}.")
-        elif key in known or key not in ("_target_", "name", "display"):
+        elif key in known or key not in ("_target_", "name", "display", "entry"):
             yield Setting(f"{prefix}{key}", value, _comment(target, key) if key in known else "")
 
 
