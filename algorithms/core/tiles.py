@@ -1,8 +1,8 @@
 """A round of one worker tile by tile: tiles fit the cache, and no whole vector is copied.
 
 A tile may need a number of the whole vector, such as a scale. It then stops and hands over its part of that number.
-The parts of all tiles are combined, and every tile repeats the call that stopped, with the result. Nothing is written
-before that.
+The parts of all tiles are combined, and every tile repeats the call that stopped, with the result. A call writes its
+part of the state when it ends.
 """
 
 from __future__ import annotations
@@ -66,36 +66,26 @@ def supports_tiles(algorithm: Algorithm, device: torch.device) -> bool:
 
 
 class TiledStates:
-    """The states of one worker and its server for vectors [d], tile by tile. `round` replaces them.
+    """The states of one worker and its server for vectors [d]. `round` writes into them.
 
-    Vectors that `is_mirrored` makes equal share memory. offset: where the vectors begin in the storage of gradient
-    and x.
+    Vectors that `is_mirrored` makes equal share memory; no others do. Vectors that no later round reads are not
+    written. offset: where the vectors begin in the storage of gradient and x.
     """
 
     def __init__(self, algorithm: Algorithm, states: States, d: int, offset: int = 0) -> None:
         self._shares_aggregate = type(algorithm).aggregate is Algorithm.aggregate and algorithm.uplink.is_mirrored
         self._shares_signal = type(algorithm).received is Algorithm.received and algorithm.downlink.is_mirrored
-        self._offset = offset
-        size = max(TILE, piece(d))
-        self._tiles = [Tile(begin, min(begin + size, d), d) for begin in range(0, d, size)]
-        if self._shares_aggregate:  # exact; a worker loaded as a mean of workers equals it only up to rounding
-            states = states._replace(worker=replace(states.worker, memory=states.server.aggregate.unsqueeze(-2)))
-        vectors = _vectors(states, d)
+        self.d, self._offset = d, offset
+        self.states = self._separate(states)
+        vectors = _vectors(self.states, d)
         mirrors = {"server.aggregate": self._shares_aggregate, "replica.signal": self._shares_signal}
-        kept = (name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name))
-        self._kept = {name: attrgetter(name) for name in kept}
-        self._states = []
-        for tile in self._tiles:
-            parts = {name: one[..., tile.begin : tile.end] for name, one in vectors.items()}
-            parts |= {name: parts[name].clone() for name in self._kept}
-            self._states.append(self._mirrored(_with_vectors(states, parts)))
-
-    def whole(self) -> States:
-        """Copies of the states, with whole vectors."""
-        vectors = {name: torch.cat([get(states) for states in self._states], -1) for name, get in self._kept.items()}
-        d, first = self._tiles[0].d, _vectors(self._states[0], self._tiles[0].size)
-        unread = {name: one[..., :1].expand(*one.shape[:-1], d) for name, one in first.items()}
-        return self._mirrored(_with_vectors(self._states[0], unread | vectors))
+        kept = [name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name)]
+        self._kept = {part: [attrgetter(name) for name in kept if name.startswith(part)] for part in States._fields}
+        self._tiles: list[tuple[Tile, States]] = []
+        for begin in range(0, d, size := max(TILE, piece(d))):
+            tile = Tile(begin, min(begin + size, d), d)
+            slices = {name: vector[..., tile.begin : tile.end] for name, vector in vectors.items()}
+            self._tiles.append((tile, _with_vectors(self.states, slices)))
 
     def round(self, algorithm: Algorithm, gradient: Storage, x: Storage, lr: Lr, t: int, seed: int) -> None:
         """Round t for the worker's gradient [d] at x [d]: update x and the states.
@@ -112,7 +102,7 @@ class TiledStates:
 
     def _step(
         self,
-        number: int,
+        place: int,
         local: Algorithm,
         current: _CurrentTile,
         gradient: Storage,
@@ -121,7 +111,8 @@ class TiledStates:
         t: int,
         seed: int,
     ) -> Steps[None]:
-        tile, (worker, server, replica) = self._tiles[number], self._states[number]
+        tile, old = self._tiles[place]
+        worker, server, replica = old
         bounds = self._offset + tile.begin, self._offset + tile.end
 
         def work() -> Sent:
@@ -129,35 +120,43 @@ class TiledStates:
             return local.worker(gradient.read(*bounds).unsqueeze(0), worker, at, lr, t, seed)
 
         def serve() -> Answer:
-            aggregate = sent.memory.squeeze(-2) if self._shares_aggregate else local.aggregate(up, server, t)
+            aggregate = worker.memory.squeeze(-2) if self._shares_aggregate else local.aggregate(up, server, t)
             norm = None if local.clip is None else tile.norm(aggregate)
             return local.server_message(aggregate, server, t, seed, norm)
 
         def move() -> ReplicaState:
             at = replace(replica, x=x.read(*bounds))
-            signal = answered.memory if self._shares_signal else local.received(down, at, t)
+            signal = server.memory if self._shares_signal else local.received(down, at, t)
             norm = None if local.clip is None else tile.norm(signal)
             return local.apply_signal(signal, at, lr, t, norm)
 
         up, sent = yield from current.steps(tile, work)
+        self._write("worker", old, old._replace(worker=sent))
         down, answered = yield from current.steps(tile, serve)
+        self._write("server", old, old._replace(server=answered))
         moved = yield from current.steps(tile, move)
+        self._write("replica", old, old._replace(replica=moved))
         x.write(bounds[0], moved.x)
-        if not server.aggregate.stride(-1):  # no later round reads it
-            answered = replace(answered, aggregate=server.aggregate)
-        if not replica.signal.stride(-1):
-            moved = replace(moved, signal=replica.signal)
-        states = States(sent, answered, replace(moved, x=replica.x))
-        # A view may be of gradient or x, which will be written.
-        views = {name: one.clone() for name, get in self._kept.items() if (one := get(states))._is_view()}
-        self._states[number] = self._mirrored(
-            _with_vectors(states, _vectors(states, tile.size) | views) if views else states
-        )
 
-    def _mirrored(self, states: States) -> States:
-        worker, server, replica = states
-        if self._shares_aggregate:
-            server = replace(server, aggregate=worker.memory.squeeze(-2))
+    def _write(self, part: str, old: States, new: States) -> None:
+        """Write the new vectors of one part into the old ones."""
+        vectors = [get(new) for get in self._kept[part]]
+        # A view may be of a vector that is written before it.
+        vectors = [one.clone() if one._is_view() else one for one in vectors]
+        for get, one in zip(self._kept[part], vectors, strict=True):
+            get(old).copy_(one)
+
+    def _separate(self, states: States) -> States:
+        known: set[int] = set()
+        vectors = _vectors(states, self.d)
+        for name, vector in vectors.items():
+            place = vector.untyped_storage().data_ptr()
+            if place in known:
+                vectors[name] = vector.clone()
+            known.add(place)
+        worker, server, replica = _with_vectors(states, vectors)
+        if self._shares_aggregate:  # exact; a worker loaded from the mean of other workers has it up to rounding
+            worker = replace(worker, memory=server.aggregate.unsqueeze(-2))
         if self._shares_signal:
             replica = replace(replica, signal=server.memory)
         return States(worker, server, replica)

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -264,7 +265,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         replicas = [replace(replica, x=replica.x.new_empty(0)) for replica in self._replicas]
         states = [States(*one) for one in zip(self._workers, self._servers, replicas, strict=True)]
         in_place = list(map(TiledStates, parts, states, sizes, accumulate(sizes, initial=0)))
-        del self._workers, self._servers, self._replicas  # `_whole_states` makes them anew
+        self._workers, self._servers, self._replicas = zip(*(one.states for one in in_place), strict=True)
         return in_place
 
     def _round_in_place(self, in_place: list[TiledStates]) -> bool:
@@ -322,7 +323,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
         One parameter's entry in `state` has it all, in nested dicts of tensors and numbers with a digest.
         """
-        state = self._state()
+        state = deepcopy(self._state()) if self._in_place else self._state()
         # Torch's checkpoint functions drop entries of parameters that require no gradient.
         shown = next((param for param in self._flat.params if param.requires_grad), self._flat.params[0])
         self.state[shown] = with_digest(state)
@@ -357,34 +358,29 @@ class CompressedOptimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         found, self.param_groups = state["state"]["round"], state["param_groups"]
-        here, (workers, servers, replicas) = to_device(found, self._flat.device), self._whole_states()
-        self._workers = parts_from_dicts(here["worker"], workers)
-        self._replicas = parts_from_dicts(here["replica"], replicas)
-        self._servers = None if servers is None else parts_from_dicts(here["server"], servers)
+        here = to_device(deepcopy(found) if self._in_place else found, self._flat.device)
+        self._workers = parts_from_dicts(here["worker"], self._workers)
+        self._replicas = parts_from_dicts(here["replica"], self._replicas)
+        self._servers = None if self._servers is None else parts_from_dicts(here["server"], self._servers)
         self.t, self.skipped = here["t"], here["skipped"]
         counters = [BitCounter(**part) for part in here["meter"]["groups"]]
         self.meter = GroupedBitCounter(**{**here["meter"], "groups": counters})
         self._flat.write(self._master())
         self._in_place = self._in_place_states()
 
-    def _whole_states(self) -> tuple[PartStates, PartStates | None, PartStates]:
-        """The states of workers, servers and replicas, with whole vectors."""
-        if not self._in_place:
-            return self._workers, self._servers, self._replicas
-        parts = self._flat.read().split(self._initial.sizes)
-        workers, servers, replicas = zip(*(one.whole() for one in self._in_place), strict=True)
-        return workers, servers, tuple(replace(one, x=part) for one, part in zip(replicas, parts, strict=True))
-
     def _state(self) -> dict:
-        workers, servers, replicas = self._whole_states()
+        replicas = self._replicas
+        if self._in_place:
+            parts = self._flat.read().split(self._initial.sizes)
+            replicas = tuple(replace(replica, x=part) for replica, part in zip(replicas, parts, strict=True))
         return {
             "of": self._identity(self._initial, self._flat),
             "t": self.t,
             "skipped": self.skipped,
             "meter": asdict(self.meter),
-            "worker": parts_to_dicts(workers),
+            "worker": parts_to_dicts(self._workers),
             "replica": parts_to_dicts(replicas),
-            "server": None if servers is None else parts_to_dicts(servers),
+            "server": None if self._servers is None else parts_to_dicts(self._servers),
         }
 
     def _identity(self, initial: SideBySide, flat: Flat) -> dict[str, object]:
