@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors.base import Shardable, Vector, Wrapper
+from ..compressors.base import Payload, Shardable, Vector, Wrapper
 from ..compressors.shard import Shard, of_pieces, piece
 from ..utils.seeding import MessageKey
 from .algorithm import (
@@ -120,7 +120,7 @@ class TiledStates:
             return local.worker(gradient.read(*bounds).unsqueeze(0), worker, at, lr, t, seed)
 
         def serve() -> Answer:
-            aggregate = worker.memory.squeeze(-2) if self._shares_aggregate else local.aggregate(up, server, t)
+            aggregate = worker.memory.squeeze(-2) if up is None else local.aggregate(up, server, t)
             norm = None if local.clip is None else tile.norm(aggregate)
             return local.server_message(aggregate, server, t, seed, norm)
 
@@ -130,10 +130,16 @@ class TiledStates:
             norm = None if local.clip is None else tile.norm(signal)
             return local.apply_signal(signal, at, lr, t, norm)
 
+        up: Payload | None
         up, sent = yield from current.steps(tile, work)
+        if self._shares_aggregate:
+            up = None
         self._write("worker", old, old._replace(worker=sent))
+        del sent  # a tile that waits must hold little
         down, answered = yield from current.steps(tile, serve)
         self._write("server", old, old._replace(server=answered))
+        del answered
+        up = None
         moved = yield from current.steps(tile, move)
         self._write("replica", old, old._replace(replica=moved))
         x.write(bounds[0], moved.x)
