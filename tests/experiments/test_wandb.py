@@ -1,5 +1,6 @@
 """Runs in wandb and TensorBoard: every row once, and a run goes on whatever a logger does."""
 
+import json
 import math
 import signal
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 import yaml
 from run_support import SMALL, go, halted, record, rows, status, stored_config, where
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from wandb_support import KEY, NAMES, Curve, StandIn, expected, nobody, stand_in
+from wandb_support import KEY, NAMES, Curve, StandIn, expected, logged, nobody, serving, stand_in
 
 from experiments import check
 from experiments.config.compose import ROOT
@@ -221,6 +222,25 @@ def test_the_sweep_of_the_examples(results: str, stand_in: StandIn) -> None:
     assert {"algorithm", "lr"} == sweep["parameters"].keys()
     go(*words, f"algorithm={sweep['parameters']['algorithm']['values'][1]}", "lr=0.0123", results, "rounds=5")
     assert sweep["metric"]["name"] in stand_in.curves[0].summary
+
+
+@pytest.mark.slow
+def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(results, online, at_round):
+    at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
+    with serving() as server:
+        online.setenv("WANDB_BASE_URL", server.url)
+        assert halted([*LOGGED, results]) == 130
+        path = where(*LOGGED, results)
+        run = server.runs[path.name]
+        assert run.summary["final/grad_norm"] == rows(path)[2]["grad_norm"]
+        for _ in range(2):  # it goes on, then it is finished
+            go(*LOGGED, results)
+            assert logged(run.rows) == expected(rows(path))
+            assert run.summary["final/grad_norm"] == rows(path)[-1]["grad_norm"]
+        assert list(server.runs) == [path.name]
+        over_bits = json.loads(run.fields["config"])["_wandb"]["value"]["m"]
+        assert [metric.get("1") or metric["2"] for metric in over_bits] == ["comm/bits", "*"]
+    assert run.posts == [3, 2]
 
 
 WRITTEN = (*SMALL, "logger=tensorboard")
