@@ -27,9 +27,9 @@ def mnist1d() -> Images:
 
     Each is a digit's strokes, padded, stretched, scaled, shifted and sheared at random, with noise. mean and std are
     those of the training pixels.
-    Source: Greydanus and Kobak, Scaling down deep learning with MNIST-1D, 2024. The numbers equal those of the
-    authors' code with its defaults.
-    Differences: pixels have 8 bits, equally spaced from the smallest number to the largest.
+    Source: Greydanus and Kobak, Scaling down deep learning with MNIST-1D, 2024, and
+    the defaults of the authors' code, with the same random numbers.
+    Differences: The signals are rounded to 8 bits, equally spaced from the smallest number to the largest.
     """
     draw = np.random.RandomState(42)
     signals = np.stack([_signal(strokes, draw) for strokes in _templates() for _ in range(500)])

@@ -178,7 +178,7 @@ class ConsistentShardedServer(Consistent, ShardedServer):
 def connect(
     algorithm: SideBySide, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
 ) -> ConsistentGatherBroadcast | ConsistentShardedServer:
-    """Make the wire with one server or with several, whichever is faster. Parameters are those of `Consistent`."""
+    """The faster wire: one server for few coordinates, one on every rank for many. Arguments as for `Consistent`."""
     given = algorithm, seed, nodes, parameters, needs_all
     if nodes.size > 1 and nodes.size * sum(algorithm.sizes) >= SHARDED_FROM:
         with suppress(ValueError):  # for a compressor that needs the whole vector

@@ -53,10 +53,10 @@ def read_rows(path: Path, rows: int | None = None) -> pd.DataFrame:
 
 
 def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
-    """Draw a figure and judge its claims from the rows of `rows_of`, into the folder `target`; return the findings.
+    """Draw a figure, judge its claims, and return the findings. frame: the rows of `rows_of`.
 
-    Writes <name>.pdf, <name>.png, <name>.csv (all rows, those of drawn curves with drawn = True), report.md and,
-    where the figure asks for them, claims.csv and targets.csv.
+    The folder `target` gets <name>.pdf, <name>.png, report.md, and <name>.csv with all rows, in which `drawn` marks
+    those of drawn curves. A figure with claims or targets also gets claims.csv or targets.csv.
     """
     matplotlib.use("Agg")
     figure = replace(figure, note=" ".join(figure.note.split()))
