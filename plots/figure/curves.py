@@ -17,6 +17,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from PIL import Image
 
 from common.files import naming
+from plots.claims.check import short_exponent
 from plots.figure.spec import MOST, Panel
 from plots.runs.columns import label
 from plots.runs.seeds import over_seeds
@@ -227,7 +228,7 @@ def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
         return
     is_short = high - low < 1
     side.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]) if is_short else LogLocator(subs=(1, 2, 5)))
-    side.set_major_formatter("{x:g}")
+    side.set_major_formatter(lambda x, _: short_exponent(f"{x:g}"))
 
 
 def save(figure: Figure, *targets: Path) -> None:
