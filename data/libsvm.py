@@ -36,7 +36,7 @@ def load(
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 
     In `data_dir` or its `libsvm/`, where a download goes too, it is looked for as the file `<name>`, plain or with
-    .gz, .bz2 or .xz. Raises DataError where the name is unknown.
+    a suffix of PACKED. Raises DataError where the name is unknown.
     """
     if name not in PINNED:
         raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
@@ -48,7 +48,7 @@ def load(
 
 
 def load_file(
-    file: Place[str | Path],  # plain, .gz, .bz2 or .xz
+    file: Place[str | Path],  # plain, or packed by gzip, bzip2, xz, lzma or zip
     data_dir: Place[str | Path],  # where the decoded set is kept
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns
@@ -66,7 +66,7 @@ def load_file(
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
-    name = Path(file.stem).stem if file.suffix in PACKED else file.stem
+    name = Path(file.stem).stem if file.suffix.lower() in PACKED else file.stem
     place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}"
     arrays = cached(place, partial(_read, name, str(file), file), of=found)
     largest = int(arrays["indices"].max()) + 1

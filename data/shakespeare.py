@@ -26,7 +26,7 @@ def load(
     """1,115,394 characters of 65 kinds, checked: from `data_dir` if they are there, else from their host.
 
     In `data_dir` or its `text/`, where a download goes too, they are looked for as `tinyshakespeare.txt`,
-    `tinyshakespeare` and, as their host calls them, `input.txt`, plain or with .gz, .bz2 or .xz.
+    `tinyshakespeare` and, as their host calls them, `input.txt`, plain or packed.
     """
     sources = [(download, url, FILE)]
     return Text("shakespeare", **pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))
