@@ -53,8 +53,8 @@ demo: $(READY)  ## the study of Figure 2 on data inside scikit-learn: figure and
 reproduce-%: $(READY)  ## figure-1, figure-2, why, … (conf/figure/ has them all): data, runs, figure, claims
 	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(KEYS) $(ARGS)
 
-FIGURES := figure-2 figure-2-wide figure-2-top-k methods why why-frozen why-stochastic dependence dependence-batches \
-	dependence-rounds ef21 marina batch-one local-steps messages rate regime regime-batches language modern figure-3 \
+FIGURES := figure-2 figure-2-wide figure-2-top-k why why-frozen why-stochastic dependence dependence-batches \
+	dependence-rounds ef21 marina batch-one local-steps messages rate regime regime-batches language figure-3 \
 	figure-1 bandwidth figure-3-vgg16 figure-1-vgg16 figure-3-wrn16-4 figure-1-wrn16-4
 
 reproduce-all: $(FIGURES:%=reproduce-%)  ## every figure

@@ -62,9 +62,8 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
             raise UsageError(f"claim {claim.number} is about {names}: not among the figure's algorithms")
     for name in {name for some in figure.families for name in some} - methods:
         raise UsageError(unknown(f"{place}: families={name}: no such choice", name, sorted(methods)))
-    for key, some in (("rows", figure.rows), ("targets", figure.targets)):
-        for name in [one.task for one in some if one.task not in (None, *tasks)]:
-            raise UsageError(unknown(f"{place}: {key}: task={name}: no such choice", str(name), sorted(tasks)))
+    for name in [one.task for one in figure.rows if one.task not in (None, *tasks)]:
+        raise UsageError(unknown(f"{place}: rows: task={name}: no such choice", str(name), sorted(tasks)))
     for run in runs if figure.published else ():
         name = run.algorithm.name
         if name not in figure.published:

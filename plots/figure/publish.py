@@ -97,15 +97,10 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
 
 def _targets(figure: Figure, judged: pd.DataFrame, target: Path) -> list[str]:
     """The tables of bits to the figure's levels, one for each metric; targets.csv has all of them."""
-    parts: dict[str, list[pd.DataFrame]] = {}
-    for some in figure.targets:
-        rows = judged if some.task is None else judged[judged["task"] == some.task]
-        reached = bits_to_reach(rows, some.metric, list(some.levels))
-        parts.setdefault(some.metric, []).append(reached.assign(metric=some.metric))
-    each = {metric: pd.concat(some) for metric, some in parts.items()}
+    each = [bits_to_reach(judged, one.metric, one.levels).assign(metric=one.metric) for one in figure.targets]
     if each:
-        pd.concat(each.values()).to_csv(target / "targets.csv", index=False)
-    return [line for metric, some in each.items() for line in markdown.targets(some, metric, figure)]
+        pd.concat(each).to_csv(target / "targets.csv", index=False)
+    return [line for some in each for line in markdown.targets(some, some["metric"].iloc[0], figure)]
 
 
 def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:

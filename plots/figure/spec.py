@@ -47,11 +47,10 @@ class Panel:
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Target:
-    """Levels of a metric for a table of bits, for one task or, where that is None, for all."""
+    """Levels of a metric for a table of bits."""
 
     metric: Metric
     levels: tuple[float, ...]
-    task: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)

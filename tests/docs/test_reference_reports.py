@@ -10,7 +10,7 @@ from experiments.redraw import redraw
 from plots.figure import curves
 
 REPORTS = sorted(path.parent.name for path in committed.PLACE.glob("*/report.md"))
-WITHOUT_TABLE = {"modern", "regime", "regime_three_seeds"}
+WITHOUT_TABLE = {"regime", "regime_three_seeds"}
 """Their runs were not kept."""
 
 DRAWN = ("figure_3", "regime_batches", "bandwidth")
