@@ -15,14 +15,14 @@ from experiments.config.schema import Reproduction
 from experiments.config.values import check_keys, checked
 from plots.claims.claims import CHECKS, Claim
 from plots.figure.derive import DERIVATIONS
-from plots.figure.spec import Figure, Panel, Target, Times
+from plots.figure.spec import Figure, Panel, Times
 from plots.runs.network import Network
 
 BUDGETS = ("full", "large", "medium", "quick")
 """The largest first."""
 
 _FIGURE = TypeAdapter(Figure)
-_KINDS: tuple[Any, ...] = (Figure, Panel, Target, Times, Network, Claim, *CHECKS.values(), *DERIVATIONS.values())
+_KINDS: tuple[Any, ...] = (Figure, Panel, Times, Network, Claim, *CHECKS.values(), *DERIVATIONS.values())
 _WORDS = sorted({one.name for kind in _KINDS for one in fields(kind)})
 _OF_CLAIM = ("number", "statement", "negated")
 _KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "seeds")), "budgets", "of_claim"]

@@ -11,7 +11,6 @@ from common.errors import visible
 from plots.claims import check, claims
 from plots.figure.spec import Figure
 from plots.runs.best import on_edge
-from plots.runs.columns import higher_is_better
 
 _PROTOCOLS = {
     claims.PAPERS: "Column *{}*: each method with its published step size.",
@@ -39,45 +38,6 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
     marked = ["", "*edge*: no smaller, or no larger, step size was tried; the best may lie beyond."] if edge else []
     return [*cross_table(best.assign(cell=cells), "task", "algorithm"), *marked]
-
-
-def targets(reached: pd.DataFrame, metric: str, figure: Figure) -> list[str]:
-    """The bits to reach each level, a table a task: levels across, methods down, ranked."""
-    tried = "the published and the best step size" if figure.published else "the best step size"
-    if figure.held_out is None:
-        tried = "all step sizes of the grid"
-    lines = [
-        "",
-        f"## Bits to reach a {metric}",
-        "",
-        f"Bits of one worker, both directions, at the first evaluation there, over {tried} (the",
-        "one that got there with the fewest bits in parentheses). A dash: none did.",
-        "Methods in order of their bits to the hardest level; behind these those that did not get there, in order of",
-        "the next hardest, and so on.",
-    ]
-    if "bits_min" in reached:
-        lines += [
-            "Bits are means over seeds, with the least and the greatest; a step size counts where every seed got",
-            "there.",
-        ]
-    reached = reached.assign(cell=[_bits(row) for _, row in reached.iterrows()])
-    for task, rows in reached.groupby("task", sort=False):
-        levels = sorted(rows["level"].unique(), reverse=higher_is_better(metric))
-        bits = rows.pivot(index="algorithm", columns="level", values="bits").astype(float)
-        bits = bits.loc[rows["algorithm"].unique()].sort_values(levels)  # of equals the first stays first
-        ranked = rows.set_index("algorithm").loc[bits.index]
-        cells = ranked.assign(level=ranked["level"].map("{:g}".format), method=ranked["label"])
-        lines += ["", f"### {task}", "", *cross_table(cells, "method", "level")]
-    return lines
-
-
-def _bits(row: pd.Series) -> str:
-    if pd.isna(row["bits"]):
-        return "–"
-    if not row["bits"]:
-        return "at the start"
-    spread = f"{row['bits_min']:.3g} to {row['bits_max']:.3g}; " if pd.notna(row.get("bits_min")) else ""
-    return check.short_exponent(f"{row['bits']:.3g} ({spread}{row['lr']:g})")
 
 
 def in_short(findings: pd.DataFrame, figure: Figure) -> list[str]:

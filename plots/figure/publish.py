@@ -1,4 +1,4 @@
-"""The files of a figure: PDF, PNG, the words below it, the CSV of every curve, and tables of claims and targets."""
+"""The files of a figure: PDF, PNG, the words below it, the CSV of every curve, and the table of claims."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -18,7 +18,6 @@ from plots.runs.best import mark_best, on_edge, rule_in_words
 from plots.runs.columns import ABOUT_BITS, in_words
 from plots.runs.network import modelled_seconds
 from plots.runs.read import beside, open_run, table
-from plots.runs.results import bits_to_reach
 from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, while_all_go_on
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
@@ -56,7 +55,7 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw a figure, judge its claims, and return the findings. frame: the rows of `rows_of`.
 
     The folder `target` gets <name>.pdf, <name>.png, report.md, and <name>.csv with all rows, in which `drawn` marks
-    those of drawn curves. A figure with claims or targets also gets claims.csv or targets.csv.
+    those of drawn curves. A figure with claims also gets claims.csv.
     """
     matplotlib.use("Agg")
     figure = replace(figure, note=" ".join(figure.note.split()))
@@ -87,20 +86,11 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
         *markdown.head(figure, text, frame),
         *markdown.in_short(findings, figure),
         *_introduction(figure, judged, tried),
-        *_targets(figure, judged, target),
     ]
     if figure.claims:
         lines += markdown.judged(findings, figure, repeated(judged))
     (target / "report.md").write_text("\n".join(lines) + "\n")
     return findings
-
-
-def _targets(figure: Figure, judged: pd.DataFrame, target: Path) -> list[str]:
-    """The tables of bits to the figure's levels, one for each metric; targets.csv has all of them."""
-    each = [bits_to_reach(judged, one.metric, one.levels).assign(metric=one.metric) for one in figure.targets]
-    if each:
-        pd.concat(each).to_csv(target / "targets.csv", index=False)
-    return [line for some in each for line in markdown.targets(some, some["metric"].iloc[0], figure)]
 
 
 def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:

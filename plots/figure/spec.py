@@ -46,14 +46,6 @@ class Panel:
 
 
 @dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Target:
-    """Levels of a metric for a table of bits."""
-
-    metric: Metric
-    levels: tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
 class Times:
     """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s (its ends).
 
@@ -108,7 +100,6 @@ class Figure:
     overrides: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     derive: tuple[Derivation, ...] = ()
-    targets: tuple[Target, ...] = ()
     select: Metric = ""
     step_size: Literal["best"] | float = "best"
     note: str = ""

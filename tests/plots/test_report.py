@@ -14,7 +14,7 @@ from experiments.redraw import redraw
 from plots.figure import curves
 from plots.figure.derive import MinimumOverRounds
 from plots.figure.publish import publish, rows_of
-from plots.figure.spec import Figure, Panel, Target
+from plots.figure.spec import Figure, Panel
 from plots.runs.read import open_run, table
 
 TOY = Figure(name="toy", title="A toy", grid=(("seed=0",),), rows=(Panel(x="round", y="grad_norm"),))
@@ -97,16 +97,3 @@ def test_a_negated_claim_holds_where_its_check_fails(folders, undrawn, tmp_path)
     table = publish(rows_of(folders, figure), figure, tmp_path / "out").set_index(["number", "step_size"])["verdict"]
     assert (table["a", "0.1"], table["b", "0.1"]) == ("holds", "fails")
     assert (table["a", "0.5"], table["b", "0.5"]) == ("fails", "holds")
-
-
-def test_methods_are_ranked_by_bits_to_the_hardest_level_that_they_reach(undrawn, tmp_path) -> None:
-    ends = {"last": 0.2, "third": 0.02, "first": 1e-4, "second": 1e-3}
-    runs = [
-        folder(tmp_path, name, algorithm=name, norm=lambda t, lr, seed, end=end: end ** (t / 100))
-        for name, end in ends.items()
-    ]
-    figure = replace(TOY, targets=(Target(metric="grad_norm", levels=(0.5, 0.05, 0.002)),))
-    publish(rows_of(runs, figure), figure, tmp_path / "out")
-    rows = (tmp_path / "out" / "report.md").read_text().partition("### toy\n\n")[2].splitlines()
-    assert [row.split(" | ")[0] for row in rows[2:6]] == ["| First", "| Second", "| Third", "| Last"]
-    assert rows[2].startswith("| First | 800 (0.1) | 3.2e3 (0.1) |")
