@@ -68,6 +68,8 @@ class WandbLogger(Logger):
 
         was_synced = any(folder.glob("wandb/*/*.synced"))
         shutil.rmtree(folder / "wandb", ignore_errors=True)  # all rows are logged again
+        if not os.access(os.path.expanduser("~"), os.W_OK):  # where its service would keep its log
+            os.environ.setdefault("WANDB_CACHE_DIR", str(folder / "wandb"))
         record = open_run(folder)
         self.mode, reason = mode_and_reason(self.mode)
         try:
@@ -82,7 +84,8 @@ class WandbLogger(Logger):
             say(f"wandb: {self._curves[0].run.url}")
         else:  # `wandb sync` would append to the rows that it sent before
             once, again = f"wandb sync {folder}/wandb/offline-run-*", "give the command again with logger.mode=online"
-            say(f"wandb: {self.mode}, {reason}; to send it: {again if was_synced else once}")
+            to_send = "" if self.mode == "disabled" else f"; to send it: {again if was_synced else once}"
+            say(f"wandb: {self.mode}, {reason}{to_send}")
 
     def log(self, row: Row) -> None:
         """Log x and y in one call, without a step of ours, so that wandb's own step counts rows."""

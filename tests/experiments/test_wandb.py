@@ -97,6 +97,12 @@ def test_wandbs_variables_count(variables, overrides, wanted, results, stand_in,
     assert {key: told[key] for key in wanted} == wanted
 
 
+def test_nothing_is_sent_later_where_wandb_is_disabled(results, stand_in, monkeypatch, capfd):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    go(*LOGGED, results)
+    assert wandb_lines(capfd) == ["wandb: disabled, as asked"]
+
+
 def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(results, at_round, stand_in, capfd):
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
     assert halted([*LOGGED, results]) == 130
@@ -225,7 +231,9 @@ def test_the_sweep_of_the_examples(results: str, stand_in: StandIn) -> None:
 
 
 @pytest.mark.slow
-def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(results, online, at_round):
+def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(results, online, at_round, capfd):
+    """Also where the home folder cannot be written to."""
+    online.setenv("HOME", "/dev/null/home")
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
     with serving() as server:
         online.setenv("WANDB_BASE_URL", server.url)
@@ -241,6 +249,7 @@ def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(resul
         over_bits = json.loads(run.fields["config"])["_wandb"]["value"]["m"]
         assert [metric.get("1") or metric["2"] for metric in over_bits] == ["comm/bits", "*"]
     assert run.posts == [3, 2]
+    assert "INFO" not in capfd.readouterr().err  # nor is its service's log on the terminal
 
 
 WRITTEN = (*SMALL, "logger=tensorboard")
