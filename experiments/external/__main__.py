@@ -27,11 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         end_with_parent()  # ranks would outlive a torchrun that is killed
     with exit_with_message():
         run = load_run(given)
-        from experiments.external.record import bring_to_end, check  # torch, once the configuration is right
+        from experiments.external.record import build_trainer, check  # torch, once the configuration is right
         from experiments.training.session import train_here
 
         check(run)
-        train_here(run, bring_to_end)
+        train_here(run, build_trainer)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,72 @@
-"""A run of an external strategy, in a folder that all readers of runs take for one of the harness's own."""
+"""A run of an external strategy: the harness's rounds and folder, but the strategy moves x."""
 
-import math
-import time
+from dataclasses import replace
 from functools import partial
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from algorithms.comm.gather_broadcast import contact
 from algorithms.compressors import Compressor, Identity
-from algorithms.core.algorithm import Algorithm, clipped
+from algorithms.core.algorithm import Algorithm, Stage
+from algorithms.core.bit_counter import BitCounter
 from algorithms.core.channels import dense
 from algorithms.core.lr_schedules import factor
-from algorithms.core.update_rules import SGD
-from common.errors import RunError, UsageError, lost_contact
-from common.progress import Display
+from algorithms.core.update_rules import SGD, Lr
+from common.errors import UsageError
+from experiments.cluster.base import ClusterState, Simulated
 from experiments.cluster.ranks import Group, Ranks
-from experiments.config import identity
 from experiments.config.classes import Classes, called
-from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Strategy
-from experiments.run_store.environment import environment
-from experiments.run_store.folder import RunFolder
-from experiments.tasks.task import Task, layout_of
+from experiments.tasks.task import layout_of
 from experiments.training.build import build_task
-from experiments.training.runner import declare_columns, summarise
+from experiments.training.trainer import Trainer
+
+
+class External(Algorithm):
+    """Stands for the strategy: it exchanges nothing by itself, and its step size by theory is dense SGD's."""
+
+    is_coordinatewise = True
+
+    def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
+        return ()
+
+
+class Driven(Simulated):
+    """One worker a rank, moved by its strategy. Worker 0's model is measured; the others' may differ."""
+
+    def __init__(self, ranks: Ranks, strategy: Strategy, carrier: Carrier, seed: int) -> None:
+        super().__init__(External(dense(), dense(), SGD()), 1, seed)
+        self.ids, self.is_first = [ranks.rank], ranks.is_first
+        self._strategy, self._carrier, self.collectives = strategy, carrier, Collectives()
+
+    def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
+        with self.collectives.counting():
+            self._strategy.step(gradients[0, 0], float(lr))
+        return replace(state, replica=replace(state.replica, x=self._carrier.vector().unsqueeze(0)))
+
+
+class ExternalTrainer(Trainer):
+    """The rounds of one worker. What the strategy remembers is its own, so a stopped run begins anew."""
+
+    is_resumable = False
+    cluster: Driven
+
+    def evaluate(self) -> list[dict[str, float | int | None]]:
+        """As a trainer's. Bits are those of the worker that handed in most so far, and of the one given back most."""
+        counted = self.cluster.collectives
+        most = torch.tensor([counted.handed.total(), counted.given.total()], device=self.task.device)
+        with contact():
+            dist.all_reduce(most, dist.ReduceOp.MAX)
+        up, down = most.tolist()
+        self.meter = BitCounter(8 * up, 8 * down, up + down)
+        return super().evaluate()
+
+    def fingerprints(self) -> dict[str, int]:
+        return {}
 
 
 def check(run: RunConfig) -> None:
@@ -41,95 +81,25 @@ def check(run: RunConfig) -> None:
         raise UsageError(f"lr={list(run.lr)}: an external strategy takes one step size per run")
 
 
-def bring_to_end(run: RunConfig, display: Display, ranks: Ranks) -> RunFolder:
-    """Bring the run to its end, from its beginning unless it is finished. Raises as `experiments.run` does."""
+def build_trainer(run: RunConfig, ranks: Ranks) -> ExternalTrainer:
+    """The task and the strategy of this rank's worker. Raises UsageError, DataError and LostContact."""
     if not isinstance(ranks, Group) or ranks.size != run.cluster.workers:
         raise UsageError(
             f"cluster.workers={run.cluster.workers}: an external strategy needs one rank per worker, and there are "
             f"{ranks.size}; start it by torchrun --nproc-per-node={run.cluster.workers}"
         )
-    folder = RunFolder.of(run, ranks)
-    display.begin(f"{run.task.name} · {run.algorithm.name}")
-    try:
-        ranks.agree({"id": identity.of(run)})
-        with folder.locked():
-            if ranks.from_first(folder.is_finished()):
-                display.say(f"already finished: {folder.path}")
-                display.skip(run.rounds)
-            else:
-                _train(run, folder, display, ranks)
-    except ConnectionError as error:
-        raise RunError(f"{lost_contact(error)}: {folder.path}") from error
-    return folder
-
-
-def _train(run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> None:
-    """All rounds of a run, and what it leaves in its folder."""
     if run.threads:
         torch.set_num_threads(run.threads)
     task = build_task(run, ranks)
-    facts = {**environment(), "ranks": ranks.size, "device": str(task.device), "d": task.d}
-    folder.tidy()
-    folder.describe(plain(run))
-    folder.begin(run.packages, {**facts, **declare_columns(task), **task.facts()})
-    folder.set_status("running", round=0)
-    training = Training(run, task)
-    try:
-        folder.append(training.rows(ranks.is_first))
-        while training.t < run.rounds:
-            training.step()
-            if run.is_due(training.t):
-                folder.append(training.rows(ranks.is_first))
-            display.advance(1)
-    except BaseException as error:
-        status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        folder.set_status(status, round=training.t, error=str(error) or repr(error))
-        raise
-    folder.finish(run.packages, summarise(folder.rows(), run.lr) if ranks.is_first else {})
-
-
-class Training:
-    """The rounds of one worker: the task's gradient at x, and what the strategy makes of it.
-
-    x is this worker's, which need not be the others'; measured is worker 0's.
-    """
-
-    def __init__(self, run: RunConfig, task: Task) -> None:
-        self.task, self.clip, self.t, self.seconds = task, run.clip_worker, 0, 0.0
-        self.carrier = Carrier(task.start(), layout_of(task))
-        strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=self.carrier)
-        self.strategy, self.collectives = strategy, Collectives()
-        self.statistics = task.start_statistics().unsqueeze(0)
-        [self.lr] = run.lr
-        plain = Algorithm.both_ways(dense(), SGD())  # of external strategies nobody has a theory of step sizes
-        self.step_size = self.lr * task.step_unit(plain)
-        ends = {"warmup": run.warmup_rounds, "final": run.lr_final}
-        self._schedule = partial(factor, run.lr_schedule, rounds=run.rounds, **ends)
-
-    def step(self) -> None:
-        """One round."""
-        begin, t = time.perf_counter(), self.t + 1
-        gradient, self.statistics = self.task.gradients(self.carrier.vector().unsqueeze(0), self.statistics, t)
-        with self.collectives.counting():
-            self.strategy.step(clipped(gradient, self.clip)[0, 0], self.step_size * self._schedule(t))
-        self.t, self.seconds = t, self.seconds + time.perf_counter() - begin
-
-    def rows(self, measures: bool) -> list[dict[str, float | int]]:
-        """The row of the model after t rounds; none on ranks that do not measure it.
-
-        Bits are those of the worker that handed in most so far, and of the one that was given back most.
-        """
-        totals = [self.collectives.handed.total(), self.collectives.given.total()]
-        most = torch.tensor(totals, device=self.task.device)
-        with contact():
-            dist.all_reduce(most, dist.ReduceOp.MAX)
-        if not measures:
-            return []
-        up, down = most.tolist()
-        x, statistics = self.carrier.vector().unsqueeze(0), self.statistics[..., 0, :]
-        measured = {name: values.item() for name, values in self.task.evaluate(x, statistics).items()}
-        if wrong := [name for name, value in measured.items() if not math.isfinite(value)]:
-            raise RunError(f"round {self.t}: {wrong[0]} is {measured[wrong[0]]}. A smaller step size avoids it")
-        counted = {"bits_up": 8 * up, "bits_down": 8 * down, "bits": 8 * (up + down), "payload_bytes": up + down}
-        about = {"round": self.t, "epoch": self.task.epoch(self.t), **counted, "seconds": self.seconds}
-        return [{**about, "trial": 0, "lr": self.lr, "step_size": self.step_size, **measured}]
+    carrier = Carrier(task.start(), layout_of(task))
+    strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=carrier)
+    cluster = Driven(ranks, strategy, carrier, run.seed)
+    return ExternalTrainer(
+        task,
+        cluster,
+        lrs=run.lr,
+        rounds=run.rounds,
+        schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
+        clip=run.clip_worker,
+        unit=task.step_unit(cluster.algorithm),
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import exchange
@@ -24,7 +25,12 @@ from experiments.training.trainer import Trainer
 from plots.runs.columns import column, declare, higher_is_better
 
 
-def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -> RunFolder:
+def bring_to_end(
+    run: RunConfig,
+    display: Display,
+    ranks: Ranks | None = None,
+    build: Callable[[RunConfig, Ranks], Trainer] = build_trainer,
+) -> RunFolder:
     """Begin a run, resume it if it was stopped, or leave it as it is if it is finished.
 
     Whatever ends it early, its last whole round is saved first, and the same call goes on from there; if one of
@@ -37,7 +43,7 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
         ranks.agree(_settings(run))
-        trainer = None if ranks.from_first(folder.is_finished()) else build_trainer(run, ranks)
+        trainer = None if ranks.from_first(folder.is_finished()) else build(run, ranks)
         with folder.locked():
             if trainer is None or ranks.from_first(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
@@ -60,7 +66,8 @@ def bring_to_end(run: RunConfig, display: Display, ranks: Ranks | None = None) -
 
 def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
-    resumed = folder.resume(trainer.cluster.ids, trainer.task.device, trainer.load_state_dict)
+    resume = partial(folder.resume, trainer.cluster.ids, trainer.task.device, trainer.load_state_dict)
+    resumed = trainer.is_resumable and resume()
     folder.tidy()
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}

@@ -11,8 +11,9 @@ from experiments.cluster.launch import join_ranks, launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
-from experiments.training.build import device_of
+from experiments.training.build import build_trainer, device_of
 from experiments.training.runner import bring_to_end
+from experiments.training.trainer import Trainer
 
 
 @contextmanager
@@ -39,15 +40,13 @@ def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
             yield ranks, display
 
 
-def train_here(
-    run: RunConfig, bring: Callable[[RunConfig, Display, Ranks], RunFolder] = bring_to_end
-) -> RunFolder | None:
+def train_here(run: RunConfig, build: Callable[[RunConfig, Ranks], Trainer] = build_trainer) -> RunFolder | None:
     """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
 
     Returns its folder, None where another rank has it.
     """
     with session([run]) as (ranks, display):
-        folder = bring(run, display, ranks)
+        folder = bring_to_end(run, display, ranks, build)
         if not ranks.is_first:
             return None
     print(*folder.outcome(), f"results: {folder.path}", sep="\n", flush=True)

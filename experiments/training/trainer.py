@@ -26,6 +26,8 @@ class Trainer:
     all of them are known to be finite: on a GPU that is looked at only where rows are due.
     """
 
+    is_resumable = True
+
     def __init__(
         self,
         task: Task,

@@ -23,6 +23,7 @@ from experiments.config.schema import RunConfig
 from experiments.external import record as external
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Hooked
+from experiments.training.runner import bring_to_end
 from experiments.training.session import session
 from plots.runs.find import find
 
@@ -87,7 +88,7 @@ def _followed() -> torch.Tensor:
 def _bring_to_end(runs: list[RunConfig], found: Path | None = None) -> None:
     with session(runs) as (ranks, display):
         for run in runs:
-            external.bring_to_end(run, display, ranks)
+            bring_to_end(run, display, ranks, external.build_trainer)
         if found:
             torch.save((_send_everything(), _followed()), found / f"{dist.get_rank()}.pt")
 
