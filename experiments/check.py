@@ -23,6 +23,7 @@ from omegaconf import OmegaConf
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from experiments.config.compose import parse
 from experiments.entries.entry import find
+from experiments.figures.committed import PLACE
 from plots.runs.find import folders
 from plots.runs.read import open_run, retry
 
@@ -75,9 +76,13 @@ def check_folders(place: Path) -> None:
     """
     found = {folder: _damage(folder) for folder in folders(place)}
     if entries := find(place):
-        from experiments.entries.verify import problems  # torch
+        from experiments.entries.verify import agreement, problems  # torch
 
         found |= {folder: "; ".join(problems(folder)) for folder in entries}
+        for folder in entries:
+            committed = PLACE / "leaderboard" / folder.parent.name / folder.name
+            if not found[folder] and committed.is_dir() and committed != folder.resolve():
+                print(f"{folder}: {agreement(folder, committed)}")
     damaged = {folder: damage for folder, damage in found.items() if damage}
     for folder, damage in damaged.items():
         print(f"damaged   {folder}: {damage}", flush=True)

@@ -32,6 +32,7 @@ from experiments.config.schema import LaunchConfig, RunConfig, about
 from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, write
 from experiments.entries.track import read_track
+from experiments.entries.verify import memory
 from experiments.orchestration import plan
 from experiments.orchestration.sweep import run_all
 from experiments.run_store.environment import environment
@@ -140,6 +141,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         family=method.entry.get("family", ""),
         overrides=list(candidate.overrides),
         packages=list(candidate.packages),
+        memory=memory(cell.run for cell in judged),
         seeds=list(seeds),
         tasks=tasks,
         code={module: digest for run in runs for module, digest in run.code.items()},

@@ -33,6 +33,7 @@ def entry(
     looks = {
         "label": name.title(),
         "family": "made up",
+        "memory": 2.0,
         "note": "",
         "task_label": task,
         "color": "#D55E00",

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor
 
 from ..compressors.base import Compressor, Floats, Identity, Payload
@@ -325,6 +326,22 @@ class Algorithm:
         self.uplink.check(d)
         self.downlink.check(d)
         self.update.check(d)
+
+
+def numbers_kept(algorithm: Algorithm, x: Tensor) -> float:
+    """How many numbers per coordinate a worker keeps between rounds, without the model x [d] and its gradient.
+
+    A model of a worker's own counts. Vectors that nobody reads are expanded zeros, and do not count.
+    """
+    states = algorithm.start_workers(x, torch.zeros(1, dtype=torch.int64)), algorithm.start_replica(x)
+    tensors = (
+        leaf
+        for state in states
+        for _, leaf in leaves(as_dicts(state))
+        if isinstance(leaf, Tensor) and leaf.is_floating_point()
+    )
+    kept = sum(one.numel() for one in tensors if one.stride()[-1:] != (0,))
+    return kept / x.numel() - 1
 
 
 def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:

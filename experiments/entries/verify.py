@@ -1,10 +1,13 @@
 """Verify from its files alone that an entry follows the rules of its track."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from algorithms.core.algorithm import numbers_kept
 from algorithms.core.bit_counter import BitCounter
 from common.errors import UsageError
 from experiments.config.schema import RunConfig
@@ -13,6 +16,7 @@ from experiments.entries.entry import Entry, read, read_rows
 from experiments.entries.track import Track, read_track
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_algorithm, build_task
+from plots.leaderboard.statistics import needs
 
 
 def problems(folder: Path) -> list[str]:
@@ -30,6 +34,36 @@ def problems(folder: Path) -> list[str]:
         return [str(error)]
 
 
+def agreement(folder: Path, other: Path) -> str:
+    """How closely two entries of one method agree on the seeds that both have, in a sentence.
+
+    It tells how far apart their bits to the levels are. Raises ValueError if one is damaged.
+    """
+    track, levels, least = read_track(read(folder).track, read(folder).packages), 0, 1.0
+    both = [read_rows(one).query("judged").assign(algorithm=str(one)) for one in (folder, other)]
+    frame = pd.concat(both, ignore_index=True)
+    frame = frame[frame["run"].isin(set(both[0]["run"]) & set(both[1]["run"]))]
+    for task, rows in frame.groupby("task"):
+        goal = track.tasks[str(task)]
+        for level in goal.levels:
+            bits = needs(rows, goal.metric, level)["bits"].unstack("algorithm").fillna(math.inf)
+            ratios = (bits.min(axis=1) / bits.max(axis=1)).where(np.isfinite(bits.min(axis=1)), 1.0)
+            levels, least = levels + len(ratios), min(least, ratios.min())
+    if not levels:
+        return f"has no run in common with {other}"
+    far = f"by at most {100 * (1 - least):.2g} %" if least else "and only one of them reaches some level"
+    return f"to {levels} levels of common runs its bits and those of {other} differ {far}"
+
+
+def memory(runs: Iterable[RunConfig]) -> float:
+    """Numbers per coordinate that a worker keeps between rounds besides the model, the most of these runs' tasks."""
+    found = []
+    for run in {run.task.name: run for run in runs}.values():
+        task = build_task(run)
+        found.append(numbers_kept(build_algorithm(run, layout_of(task)), task.start()))
+    return round(max(found), 2)
+
+
 def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
     if missing := sorted(set(track.seeds) - set(entry.seeds)):
         yield f"lacks seeds {', '.join(map(str, missing))}"
@@ -41,6 +75,8 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         return
     if (chosen := candidate.choose(rows)) != entry.tasks:
         yield f"its trials choose other settings: {', '.join(str(one.setting) for one in chosen.values())}"
+    if (kept := memory(cell.run for cell in cells.values())) != entry.memory:
+        yield f"says that a worker keeps {entry.memory:g} numbers per coordinate; it keeps {kept:g}"
     tasks: dict[str, Task] = {}
     for id, some in rows.groupby("run", sort=False):
         run = cells[str(id)].run

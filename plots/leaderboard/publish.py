@@ -15,7 +15,7 @@ from plots.leaderboard import draw
 from plots.leaderboard.ranking import ALL, Goals, in_words
 from plots.page.page import STYLE
 
-FILTERS = ["level", "task", "family", "compressed", "warm-up"]
+FILTERS = ["level", "task", "family", "compressed", "memory", "warm-up"]
 
 
 def publish(
@@ -40,7 +40,7 @@ def _page(name: str, ranking: pd.DataFrame, pictures: Sequence[Path]) -> str:
     target = ranking["target"].map(lambda level: "" if pd.isna(level) else f" ({level:g})")
     places = pd.DataFrame({"level": ranking["level"].astype(str) + target, "task": ranking["task"]})
     warm_up = ranking["warm_up"].map(lambda share: f"{100 * share:.2g} % of the rounds" if share else "none")
-    facts = ranking[["family", "compressed"]].assign(**{"warm-up": warm_up, "note": ranking["note"]})
+    facts = ranking[["family", "compressed", "memory"]].assign(**{"warm-up": warm_up, "note": ranking["note"]})
     shown = pd.concat([places, in_words(ranking), facts], axis=1)
     content = {file.stem: base64.b64encode(file.read_bytes()).decode() for file in pictures}
     parts = {

@@ -40,7 +40,7 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
     """Rank a track's entries. Returns the ranking and the comparisons of all pairs of entries.
 
     `frame` has the judged rows of all entries in the columns of `plots.runs.read.table`; `algorithm` is the entry's
-    name. It also has each entry's label, family and note.
+    name. It also has each entry's label, family, memory and note.
 
     Columns of the ranking:
     - `level` counts from 1. `rank` is only in rows for all tasks together.
@@ -54,7 +54,7 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
     """
     goals = {task: goal for task, goal in goals.items() if task in set(frame["task"])}
     frame = frame.assign(**{name: seconds(frame, network, "sharded") for name, network in NETWORKS.items()})
-    facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "note"]].first())
+    facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "memory", "note"]].first())
     ends = [_ends(frame[frame["task"] == task], task, metric) for task, (metric, _) in goals.items()]
     parts, pairs = [], []
     for place in range(max(len(levels) for _, levels in goals.values())):

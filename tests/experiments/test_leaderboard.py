@@ -10,6 +10,7 @@ from common.errors import UsageError
 from experiments import leaderboard
 from experiments.entries.entry import Chosen, Entry, write
 from experiments.entries.track import read_track
+from experiments.entries.verify import agreement
 
 TRACK = "digits"
 
@@ -23,10 +24,10 @@ def enter(place: Path, name: str, rate: float, bits: float = 32.0, version: str 
     chosen = Chosen(setting={"lr": 0.1}, tried={"lr": [0.1, 1.0]}, inside=False, note="", config={})
     entry = Entry(
         track=TRACK, version=version or track.version, name=name, algorithm=name, label=name.title(), color="#D55E00",
-        marker="o", family="made up", overrides=[], packages=[], seeds=list(range(seeds)), tasks={task: chosen},
-        code={}, machines=[],
+        marker="o", family="made up", overrides=[], packages=[], memory=2.0,
+        seeds=list(range(seeds)), tasks={task: chosen}, code={}, machines=[],
     )  # fmt: skip
-    looks = ["label", "color", "marker", "family", "note", "task_label", "algorithm"]
+    looks = ["label", "color", "marker", "family", "memory", "note", "task_label", "algorithm"]
     rows = pd.concat([trials, judged]).drop(columns=looks).assign(algorithm="any", compressor="Any", run="1")
     write(entry, rows, place / "leaderboard" / TRACK / name)
 
@@ -57,6 +58,16 @@ def test_an_unknown_track_and_one_without_entries(places: tuple[Path, Path]) -> 
         leaderboard.ranking("digit", places[1])
     with pytest.raises(UsageError, match="no entries"):
         leaderboard.ranking("logreg", places[1])
+
+
+def test_entries_agree_as_far_as_their_bits_to_the_levels(tmp_path: Path) -> None:
+    for name, rate in (("once", 1.0), ("twice", 2.0), ("never", 0.01)):
+        enter(tmp_path, name, rate, seeds=1)
+    once, twice, never = (tmp_path / "leaderboard" / TRACK / name for name in ("once", "twice", "never"))
+    assert agreement(once, once).endswith("differ by at most 0 %")
+    # exp(-t/100) is first seen below 0.3, 0.1 and 0.03 in rounds 140, 240 and 360; exp(-2t/100) in 80, 120 and 180.
+    assert agreement(once, twice).endswith("differ by at most 50 %")
+    assert agreement(once, never).endswith("differ and only one of them reaches some level")
 
 
 @pytest.mark.slow
