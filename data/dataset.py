@@ -133,6 +133,11 @@ class Text(Content):
         """The different bytes, uint8 [V], ascending."""
         return np.unique(self.characters)
 
+    @property
+    def vocabulary(self) -> int:
+        """How many different characters there are."""
+        return len(self.alphabet)
+
     @cached_property
     def codes(self) -> np.ndarray:
         """The number of every character in the alphabet: uint8 [N], below V."""
@@ -150,3 +155,16 @@ class Text(Content):
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"characters": self.characters}
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens(Content):
+    """A text as numbers of its tokens below `vocabulary`, uint8 or uint16: [N] to train on and [M] held out."""
+
+    name: str
+    train: np.ndarray
+    held_out: np.ndarray
+    vocabulary: int
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"train": self.train, "held_out": self.held_out}

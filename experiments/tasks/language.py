@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from algorithms.utils.seeding import keyed_seed
 from common.errors import UsageError
-from data.dataset import Text
+from data.dataset import Text, Tokens
 from experiments.models.transformer import key_masks
 from experiments.tasks.network import NetworkTask
 from plots.runs.columns import Column, column
@@ -43,7 +43,7 @@ class LanguageModel(NetworkTask):
 
     def __init__(
         self,
-        dataset: Text,
+        dataset: Text | Tokens,
         model: nn.Module,
         workers: int,
         seed: int,
@@ -74,7 +74,7 @@ class LanguageModel(NetworkTask):
         super().__init__(model, seed, device, precision)
         if self.model.statistics.numel():
             raise ValueError("model: a batch norm, whose running statistics this task does not keep")
-        self._check_model(len(dataset.alphabet))
+        self._check_model(dataset.vocabulary)
 
     def start_statistics(self) -> Tensor:
         return self._initial.new_empty(len(self._ids), 0)
@@ -101,8 +101,8 @@ class LanguageModel(NetworkTask):
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
             "d": self.d,
-            "characters": len(self._dataset.codes),
-            "alphabet": len(self._dataset.alphabet),
+            "characters": len(self._train) + len(self._held_out),
+            "alphabet": self._dataset.vocabulary,
             "held_out": len(self._held_out),
             "characters_per_worker": self.length,
             "characters_left_out": len(self._train) - self.workers * self.length,

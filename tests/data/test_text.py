@@ -1,16 +1,19 @@
 """Texts: their parts and numbers, tiny Shakespeare's files, and the Markov source."""
 
+import abc
 import hashlib
 import lzma
 import math
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
 from data_support import Web
 
+from common.errors import DataError
 from data import markov as source
-from data import shakespeare
+from data import python_sources, shakespeare, token_shards
 from data.dataset import Text
 from data.markov import markov
 
@@ -93,3 +96,35 @@ def test_the_entropy_rate_in_the_docstring_is_the_loss_of_the_source_itself() ->
     spread = surprise.std() / math.sqrt(length) * 4  # neighbours are dependent
     assert surprise.mean() == pytest.approx(1.15460550219, abs=4 * spread)
     assert spread < 0.01
+
+
+def write_shard(file: Path, tokens: list[int], magic: int = 20240520, said: int | None = None) -> None:
+    """A shard as llm.c writes it, packed by struct."""
+    header = struct.pack("<256i", magic, 1, len(tokens) if said is None else said, *[0] * 253)
+    file.write_bytes(header + struct.pack(f"<{len(tokens)}H", *tokens))
+
+
+def test_shards_are_read_in_order(tmp_path: Path) -> None:
+    folder = tmp_path / "fineweb"
+    folder.mkdir()
+    for name, tokens in (("train_000001", [5, 50256]), ("train_000002", [7]), ("val_000000", [1, 2, 3])):
+        write_shard(folder / f"fineweb_{name}.bin", tokens)
+    found = token_shards.load(tmp_path, shards=2, held_out=2)
+    assert found.train.tolist() == [5, 50256, 7]
+    assert found.held_out.tolist() == [1, 2]
+    assert token_shards.load(folder).train.tolist() == [5, 50256]
+
+
+@pytest.mark.parametrize("changed", [{"magic": 20240521}, {"said": 3}])
+def test_a_file_of_another_form_is_no_shard(tmp_path: Path, changed: dict[str, int]) -> None:
+    write_shard(tmp_path / "fineweb_train_000001.bin", [1, 2], **changed)
+    with pytest.raises(DataError, match=r"fineweb_train_000001\.bin: must begin with 20240520, 1 and its 2 tokens"):
+        token_shards.load(tmp_path)
+    with pytest.raises(DataError, match=r"cannot read .*fineweb_train_000001\.bin"):
+        token_shards.load(tmp_path / "elsewhere")
+
+
+def test_python_s_sources_are_the_same_twice() -> None:
+    found = python_sources.load()
+    assert found.sha256() == python_sources.load().sha256()
+    assert Path(abc.__file__).read_bytes() in found.train.tobytes()

@@ -1,0 +1,53 @@
+"""Texts as shards of GPT-2 tokens, in the .bin form in which FineWeb is shared."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from pydantic import PositiveInt
+
+from common.errors import DataError
+from data.dataset import Place, Tokens
+
+MAGIC, VERSION, HEADER = 20240520, 1, 256
+VOCABULARY = 50257
+
+
+def load(
+    data_dir: Place[str | Path],  # the folder of the shards, or the folder above it
+    name: str = "fineweb",  # of the shards and of their folder in `data_dir`
+    shards: PositiveInt = 1,  # to train on, the first ones
+    held_out: PositiveInt = 10_485_760,  # tokens of the held-out part, the first ones
+) -> Tokens:
+    """The tokens of <name>_train_000001.bin, 000002, … and, held out, of <name>_val_000000.bin.
+
+    A shard has a header of 256 int32 numbers: 20240520, the version 1 and how many tokens follow; then the tokens as
+    uint16, all little-endian.
+    Raises DataError if files are missing or of another form.
+    Source: the files of Karpathy's llm.c (dev/data/data_common.py).
+    """
+    base = Path(data_dir).expanduser()
+    folder = next((place for place in (base / name, base) if any(place.glob(f"{name}_train_*.bin"))), base / name)
+    files = [folder / f"{name}_train_{number:06}.bin" for number in range(1, shards + 1)]
+    return Tokens(name, joined(files), shard(folder / f"{name}_val_000000.bin")[:held_out], VOCABULARY)
+
+
+def joined(files: Sequence[Path]) -> np.ndarray:
+    """The tokens of several shards, uint16 [N]; those of a single one stay in its file."""
+    parts = [shard(file) for file in files]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def shard(file: Path) -> np.ndarray:
+    """The tokens of a shard, uint16 [N], in memory as they are read. Raises DataError."""
+    try:
+        header, size = np.fromfile(file, "<i4", HEADER), file.stat().st_size
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}; llm.c's dev/data/fineweb.py makes it") from error
+    tokens = (size - 4 * HEADER) // 2
+    if header[:3].tolist() != [MAGIC, VERSION, tokens]:
+        raise DataError(
+            f"{file}: must begin with {MAGIC}, {VERSION} and its {tokens} tokens, and begins with "
+            f"{header[:3].tolist()}: truncated, or of another form"
+        )
+    return np.memmap(file, "<u2", "c", 4 * HEADER)
