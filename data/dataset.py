@@ -89,7 +89,15 @@ class Dataset(Content):
 
     @classmethod
     def from_dense(cls, name: str, features: np.ndarray, positive: np.ndarray) -> Dataset:
-        """The data set with the rows of `features`, real [N, d], and label +1 where `positive`, bool [N]."""
+        """The data set with the rows of `features`, real [N, d], and label +1 where `positive`, bool [N].
+
+        Raises ValueError for labels that are not bool: nothing says which of them are +1.
+        """
+        if np.asarray(positive).dtype != bool:
+            raise ValueError(
+                f"{name}: Dataset.from_dense takes True or False for each row, not {np.asarray(positive).dtype}; "
+                "compare classes first, as in labels == 1; for real targets write a task, as docs/extending.md shows"
+            )
         matrix = sparse.csr_array(np.asarray(features, dtype=np.float64))
         return cls(name, matrix, np.where(positive, 1, -1).astype(np.int8))
 

@@ -28,7 +28,7 @@ from experiments.loggers.wandb_logger import WandbLogger, bits_to, group, ids, m
 from experiments.reproduce import move_overrides
 from plots.figure.spec import Figure, Panel
 from plots.request import words
-from plots.runs.columns import column, higher_is_better, in_words
+from plots.runs.columns import column, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
@@ -73,7 +73,7 @@ def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[A
     ]
     panels += [
         wr.BarPlot(
-            title=f"bits to {in_words(metric)} {'≥' if higher_is_better(metric) else '≤'} {level:g}",
+            title=f"bits to {in_words(metric)} {level:g}",
             metrics=[bits_to(metric, level)],
             title_x=in_words("bits"),
             **over_seeds,

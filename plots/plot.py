@@ -8,7 +8,7 @@ y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accur
 task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
 study     a sweep's or figure's name, whose runs alone are meant
 lr        best | a step size
-x_scale, y_scale           log | linear; bits, modelled seconds and everything but accuracies are log unless said
+x_scale, y_scale           log | linear; bits, modelled seconds, losses, norms and errors are log unless said
 network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true: messages leave while computing)
 network.computing     milliseconds a round; empty: each method's as measured
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
@@ -42,7 +42,7 @@ from plots.request import (
     write_rows,
 )
 from plots.runs.best import mark_best, rule_in_words
-from plots.runs.columns import ABOUT_BITS, AXES, Axis, column, higher_is_better, in_words, usual_scale
+from plots.runs.columns import ABOUT_BITS, AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
 from plots.runs.seeds import about_runs, at_mean_costs, in_order
@@ -72,7 +72,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
     """Draw the curves of a request, with their rows in a CSV beside the picture. Prints the caption."""
     x, y, width = axis(request), request["y"], positive("width", request["width"]) if request["width"] else None
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
-    y_scale = chosen("y_scale", request["y_scale"] or ("linear" if higher_is_better(y) else "log"), SCALES)
+    y_scale = chosen("y_scale", request["y_scale"] or usual_scale(y), SCALES)
     lr = None if request["lr"] == "best" else positive("lr", request["lr"])
     frame, unfinished = chosen_rows(request)
     for said in unfinished:

@@ -10,6 +10,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.utils.seeding import keyed_seed
 from data.dataset import Dataset
 from data.partition import share
+from plots.runs.columns import Column
 
 
 class RobustRegression:
@@ -26,6 +27,7 @@ class RobustRegression:
 
     dtype = torch.float64
     devices = ("cpu",)
+    columns = (Column("median_residual", "median of $|r_j|$", better="lower"),)  # besides the project's own
     device = torch.device("cpu")
 
     def __init__(
@@ -65,7 +67,7 @@ class RobustRegression:
         return torch.stack(each, -2), statistics
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """f(x), ‖∇f(x)‖₂ and the share of rows on the right side of zero, each [T], over all workers' rows."""
+        """f(x), ‖∇f(x)‖₂, the share of rows on the right side of zero and the median |r_j|, each [T], of all rows."""
         a, y = self._a.flatten(0, 1), self._y.flatten()
         residuals = y - x @ a.T
         loss = (self._scale**2 / 2 * torch.log1p((residuals / self._scale) ** 2)).mean(-1)
@@ -73,6 +75,7 @@ class RobustRegression:
             "train_loss": loss,
             "grad_norm": torch.linalg.vector_norm(self._gradient(x, a, y), dim=-1),
             "train_accuracy": ((x @ a.T > 0) == (y > 0)).to(x.dtype).mean(-1),
+            "median_residual": residuals.abs().median(-1).values,
         }
 
     def epoch(self, t: int) -> float:

@@ -18,6 +18,7 @@ from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD
 from experiments.contracts.assertions import assert_close, assert_form, assert_pure, assert_same, assert_typed, given
 from experiments.tasks.task import Task, layout_of
+from plots.runs.columns import TABLE
 
 BuildTask = Callable[..., Task]
 WORKERS, SEED, TRIALS = 4, 5, 3
@@ -91,12 +92,17 @@ class TestTask:
                     assert_close(found, (common[:, worker], after[:, worker]), rtol, f"worker {worker}")
 
     def test_gives_measurements(self, build_task: BuildTask) -> None:
-        """evaluate() has train_loss, grad_norm and whatever else, each finite, [T]."""
+        """evaluate() has train_loss, grad_norm and the columns that it declares, each finite, [T]."""
         task, x, statistics = points(build_task)
         measured = task.evaluate(x, statistics[..., 0, :])
         assert {"train_loss", "grad_norm"} <= set(measured), f"expected both, saw {', '.join(measured)}"
         for name, values in measured.items():
             assert_form(values, (TRIALS,), values.dtype, name)
+        declared = {one.name: one for one in (*TABLE, *getattr(task, "columns", ()))}
+        unknown, metric = ", ".join(measured.keys() - declared), getattr(task, "metric", "grad_norm")
+        assert not unknown, f'{unknown}: expected a Column(name, better="lower" or "higher") in the task\'s `columns`'
+        directed = {name for name in measured if declared[name].better}
+        assert metric in directed, f"metric={metric}: expected one with a better direction: {', '.join(directed)}"
         assert (measured["grad_norm"] >= 0).all(), f"expected grad_norm ≥ 0, saw {measured['grad_norm'].tolist()}"
 
     def test_has_the_gradient_of_its_loss(self, build_task: BuildTask) -> None:

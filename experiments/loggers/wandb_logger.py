@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.loggers.logger import Logger, Row, Say, name_of, one_line, renamed
-from plots.runs.columns import column, higher_is_better
+from plots.runs.columns import column, higher_is_better, sign
 from plots.runs.read import RunRecord, open_run
 
 if TYPE_CHECKING:
@@ -178,13 +178,13 @@ def add_to(summary: dict[str, Any], row: Mapping[str, Any], targets: Mapping[str
     for name, value in row.items():
         if value is None:
             continue
-        better = max if higher_is_better(name) else min
         for level in targets.get(name, ()):
-            if better(value, level) == value:
+            if sign(name) * value <= sign(name) * level:
                 summary.setdefault(bits_to(name, level), row["bits"])
         if column(name).filled_by == "task":
             summary[f"final/{name}"] = value
-            if isfinite(value):
+            if isfinite(value) and column(name).better:
+                better = max if higher_is_better(name) else min
                 summary[f"best/{name}"] = better(summary.get(f"best/{name}", value), value)
     summary |= {f"total/{name}": row[name] for name in ("bits", "seconds")}
 

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
 from experiments.training.trainer import Trainer
+from plots.runs.columns import declare, sign
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # mallopt(3)
 
@@ -163,6 +164,19 @@ def check(run: RunConfig) -> None:
     build_algorithm(run)
     device_of(run)
     build_logger(run)
+    declare_columns(_task_class(run))
+
+
+def declare_columns(task: Task) -> dict:
+    """The columns that a task declares, and the metric by which step sizes are selected.
+
+    Raises UsageError for a metric without a better direction.
+    """
+    columns, metric = [asdict(column) for column in getattr(task, "columns", ())], getattr(task, "metric", None)
+    declare(columns)
+    if metric:
+        sign(metric)
+    return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
 
 
 def _task_class(run: RunConfig) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from functools import partial
 
 from algorithms.comm.gather_broadcast import LostContact
@@ -18,11 +17,10 @@ from experiments.loggers.logger import Row, build_logger, open_logger
 from experiments.run_store.code import listed, loaded
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
-from experiments.tasks.task import Task
-from experiments.training.build import build_trainer
+from experiments.training.build import build_trainer, declare_columns
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
-from plots.runs.columns import column, declare, higher_is_better
+from plots.runs.columns import column, higher_is_better
 
 
 def bring_to_end(
@@ -197,14 +195,6 @@ def _settings(run: RunConfig) -> dict[str, object]:
     }
 
 
-def declare_columns(task: Task) -> dict:
-    """The columns that a task declares, and the metric by which step sizes are selected."""
-    columns = [asdict(column) for column in getattr(task, "columns", ())]
-    declare(columns)
-    metric = getattr(task, "metric", None)
-    return {key: value for key, value in (("columns", columns), ("metric", metric)) if value}
-
-
 def summarise(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
     """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
     first: dict[int, dict] = {}
@@ -215,7 +205,7 @@ def summarise(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
         first.setdefault(row["trial"], row)
         reached = best.setdefault(row["trial"], {})
         for name, value in row.items():
-            if column(name).filled_by == "task":
+            if column(name).filled_by == "task" and column(name).better:
                 better = max if higher_is_better(name) else min
                 reached[name] = better(reached.get(name, value), value)
     trials = [

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from plots.claims import check
 from plots.claims.check import Check, Curves, Finding
 from plots.runs.best import level
-from plots.runs.columns import higher_is_better
+from plots.runs.columns import sign
 
 
 @dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
@@ -49,7 +49,7 @@ class ClearlyAhead(Check):
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (level(curves[name], self.metric) for name in (self.subject, self.other))
-        ratio = mine / theirs if higher_is_better(self.metric) else theirs / mine
+        ratio = mine / theirs if sign(self.metric) < 0 else theirs / mine
         return Finding(
             check.decide(ratio >= self.factor, ratio), check.as_times(ratio, self.factor), ratio, self.factor
         )

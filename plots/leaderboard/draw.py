@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from plots.figure import curves
 from plots.figure.spec import Panel
 from plots.leaderboard.ranking import Goals
-from plots.runs.columns import higher_is_better, in_words, usual_scale
+from plots.runs.columns import in_words, usual_scale
 from plots.runs.seeds import at_mean_costs, while_all_go_on
 
 _DARK = "#0b3a66"
@@ -69,8 +69,7 @@ def front(ranking: pd.DataFrame) -> Figure:
             for _, one in best.iterrows():
                 place = one["spent"], one["end"]
                 axis.annotate(one["label"], place, xytext=(3, 3), textcoords="offset points", fontsize=7)
-            scale = "linear" if higher_is_better(metric) else "log"
-            axis.set(title=task, xscale="log", yscale=scale, ylabel=in_words(metric))
+            axis.set(title=task, xscale="log", yscale=usual_scale(metric), ylabel=in_words(metric))
             axis.set_xlabel(f"{in_words('bits')} of a run")
             axis.margins(0.12)
             for side in (axis.xaxis, axis.yaxis):
@@ -81,10 +80,9 @@ def front(ranking: pd.DataFrame) -> Figure:
 def behind(frame: pd.DataFrame, goals: Goals) -> Figure:
     """The curves of all entries over bits: means over the seeds, up to the first that ends."""
     panels = [
-        Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"),
-              y_scale="linear" if higher_is_better(metric) else "log")
+        Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"), y_scale=usual_scale(metric))
         for task, (metric, _) in goals.items()
-    ]  # fmt: skip
+    ]
     shown = at_mean_costs(while_all_go_on(frame))
     ends = shown.groupby(["task", "algorithm"])["round"].transform("max")
     shown = shown.assign(diverged=ends < shown["planned_rounds"])

@@ -15,7 +15,7 @@ from matplotlib.colors import is_color_like, to_hex, to_rgb
 from plotly.offline import get_plotlyjs
 
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
-from plots.runs.columns import ABOUT_BITS, AXES, column, higher_is_better, in_words, usual_scale
+from plots.runs.columns import ABOUT_BITS, AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
@@ -85,7 +85,9 @@ def page_data(
             name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": about_axes.get(name, "")}
             for name in AXES
         },
-        "metrics": {name: {"label": in_words(name), "higher": higher_is_better(name)} for name in names},
+        "metrics": {
+            name: vars(column(name)) | {"label": in_words(name), "log": usual_scale(name) == "log"} for name in names
+        },
         "tasks": _tasks(frame, names),
         "methods": _methods(shown),
         "curves": _curves(shown),
@@ -155,7 +157,7 @@ def _tasks(frame: pd.DataFrame, metrics: Iterable[str]) -> list[dict]:
 
 
 def _targets(rows: pd.DataFrame, metric: str) -> dict:
-    levels = usual_levels(rows, metric)
+    levels = usual_levels(rows, metric) if column(metric).better else []
     if not levels:
         return {"levels": [], "rows": {}}
     reached = bits_to_reach(rows, metric, levels).drop(columns=["task", "label", "level"])

@@ -1,15 +1,16 @@
 // The tables below the curves: bits to reach a level, claims, and runs.
 
-const levelInWords = (level, metric) => (data.metrics[metric].higher ? `${short(100 * level)} %` : short(level));
+const levelInWords = (level, metric) => (data.metrics[metric].unit === "share" ? `${short(100 * level)} %` : short(level));
 
 /** Bits to the usual levels, of curves with chosen runs. */
 function showTargets(tasks, view, runs) {
-  const { label, higher } = data.metrics[view.y];
+  const { label, better } = data.metrics[view.y];
   at("targets-title").textContent = `Bits to reach a ${label}`;
-  at("targets-side").textContent = higher ? "above" : "below";
+  at("targets-side").textContent = better === "higher" ? "above" : "below";
   at("targets").replaceChildren(...tasks.map(task => {
     const { levels, rows } = task.targets[view.y] ?? { levels: [], rows: {} };
-    if (!levels.length) return make("p", { class: "note" }, `${task.label}: no level lies between start and best`);
+    const why = better ? "no level lies between start and best" : "the task does not say which way is better";
+    if (!levels.length) return make("p", { class: "note" }, `${task.label}: ${why}`);
     const chosen = new Set(runs.filter(run => run.task === task.name).map(run => run.curve));
     const shown = Object.entries(rows).filter(([name]) => chosen.has(name));
     const least = levels.map((_, i) => Math.min(...shown.map(([, cells]) => cells[i].bits ?? Infinity)));
@@ -75,14 +76,15 @@ function claimsTable(figure, claims) {
 
 function showRuns({ y }, chosen) {
   at("runs-summary").textContent = `${chosen.length} of ${plural(data.runs.length, "run")}: those chosen, with links to their folders`;
-  const { label, higher } = data.metrics[y], keys = data.settings.map(({ key }) => key);
+  const { label, better } = data.metrics[y], keys = data.settings.map(({ key }) => key);
   const rows = chosen.map(run => {
     const last = run.trials.map(trial => trial[y]?.at(-1)).filter(Number.isFinite);
+    const ends = better && last.length ? [Math[better === "higher" ? "max" : "min"](...last)] : last;
     return [
       make("a", { href: run.href }, run.folder), run.task, methods.get(run.method).label,
       ...keys.map(key => run.settings[key] ?? ""), run.seed,
       run.trials.map(({ lr, above }) => short(lr) + (above ? " (ends above its start)" : "")).join(", "),
-      last.length ? short(Math[higher ? "max" : "min"](...last)) : "",
+      ends.map(short).join(", "),
       `${run.axes.round.at(-1)} of ${run.rounds}`, run.status, run.workers, run.commit,
     ];
   });

@@ -10,7 +10,7 @@ let first; // the view that an empty address stands for
 
 const boxes = id => [...at(id).querySelectorAll("input")];
 
-const isUsuallyLog = { logx: ({ x }) => data.axes[x].log, logy: ({ y }) => !data.metrics[y].higher };
+const isUsuallyLog = { logx: ({ x }) => data.axes[x].log, logy: ({ y }) => data.metrics[y].log };
 
 /** What is chosen, by name: text, a switch, or a list. */
 function read() {

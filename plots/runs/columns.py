@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from common.errors import UsageError
 from common.names import meant
 
 
@@ -46,14 +47,14 @@ TABLE = (
     Column("test_loss", "test loss", better="lower", wandb="loss/test"),
     Column("test_accuracy", "test accuracy", "share", "higher", wandb="accuracy/test"),
     Column("mean_norm", r"norm of the workers' mean  $\|g\|_2$", filled_by="diagnostics"),
-    Column("aggregate_error", r"compression error  $\|\hat g - g\|_2$", filled_by="diagnostics"),
-    Column("signal_error", r"compression error, both ways  $\|\tilde g - g\|_2$", filled_by="diagnostics"),
+    Column("aggregate_error", r"compression error  $\|\hat g - g\|_2$", "", "lower", "diagnostics"),
+    Column("signal_error", r"compression error, both ways  $\|\tilde g - g\|_2$", "", "lower", "diagnostics"),
     Column("second_moment", r"second moment  $\sum \hat v$", filled_by="diagnostics"),
     Column("second_moment_ratio", r"$\sum \hat v$ over uncompressed", filled_by="figure"),
-    Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|g\|_2$", filled_by="figure"),
-    Column("train_loss_ratio", "least training loss over uncompressed", filled_by="figure"),
-    Column("grad_norm_ratio", r"least $\|\nabla f\|_2$  over uncompressed", filled_by="figure"),
-    Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", filled_by="figure"),
+    Column("relative_error", r"$\|\tilde g - g\|_2$ over $\|g\|_2$", "", "lower", "figure"),
+    Column("train_loss_ratio", "least training loss over uncompressed", "", "lower", "figure"),
+    Column("grad_norm_ratio", r"least $\|\nabla f\|_2$  over uncompressed", "", "lower", "figure"),
+    Column("min_grad_norm_squared", r"$\min_t\, \|\nabla f(x_t)\|_2^2$", "", "lower", "figure"),
     Column("batch_size", "batch size of a worker", filled_by="figure"),
     Column("modelled_seconds", "modelled seconds", "seconds", filled_by="figure"),
     Column("bandwidth", "Mbit/s of every link", "Mbit/s", filled_by="figure"),
@@ -87,14 +88,19 @@ ABOUT_BITS = {
 
 
 def column(name: str) -> Column:
-    """What is known of a column. One that nobody declared is a task's: lower is better, but for accuracies."""
+    """What is known of a column. One that nobody declared is a task's, and only of accuracies more is better."""
     known = _OURS.get(name) or _declared.get(name)
-    return known or Column(name, better="higher" if name.endswith("accuracy") else "lower")
+    return known or Column(name, better="higher" if name.endswith("accuracy") else "")
 
 
 def usual_scale(name: str) -> Literal["log", "linear"]:
-    """How an axis of this column is drawn unless something else is asked for: what is sent grows over decades."""
-    return "log" if column(name).unit == "bits" or name == "modelled_seconds" else "linear"
+    """How an axis of this column is drawn unless something else is asked for.
+
+    What is sent grows over decades, and losses, norms and errors fall over them.
+    """
+    known = column(name)
+    over_decades = known.unit == "bits" or known.better == "lower" or known.filled_by == "diagnostics"
+    return "log" if over_decades or name == "modelled_seconds" else "linear"
 
 
 def label(name: str) -> str:
@@ -113,7 +119,15 @@ def higher_is_better(name: str) -> bool:
 
 
 def sign(name: str) -> int:
-    """What a column's values are multiplied by to be better the smaller they are: 1, or -1."""
+    """What a column's values are multiplied by to be better the smaller they are: 1, or -1.
+
+    Raises UsageError for a column without a better direction.
+    """
+    if not column(name).better:
+        raise UsageError(
+            f'{name}: nothing says whether lower or higher is better; add Column("{name}", better=...) to the '
+            "`columns` of its task, and run it again"
+        )
     return -1 if higher_is_better(name) else 1
 
 
@@ -125,7 +139,7 @@ def metric_among(measured: Iterable[str], *declared: str | None) -> str | None:
     """
     measured = set(measured)
     usual = ("train_loss", "grad_norm") if "test_loss" in measured else ("grad_norm", "train_loss")
-    return next((name for name in (*declared, *usual) if name in measured), None)
+    return next((name for name in (*declared, *usual) if name in measured and column(str(name)).better), None)
 
 
 def misspelt(metric: str) -> str | None:

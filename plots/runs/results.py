@@ -36,7 +36,8 @@ class Results(pd.DataFrame):
         `metric` is each task's own unless it is given. `value` is what the step size was chosen by; `final` the
         metric at the last evaluation, over several seeds its mean with `final_low` and `final_high`, the least and
         the greatest. `edge`: no smaller, or no larger, step size was tried. `note` is what speaks against it.
-        Raises ValueError for a metric that no run has, and where there are no rows.
+        Raises ValueError for a metric that no run has, and where there are no rows, and UsageError for a metric
+        without a better direction.
         """
         return self._told(finals(self._by_method(), metric).drop(columns="label"))
 
@@ -44,8 +45,7 @@ class Results(pd.DataFrame):
         """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
 
         `x` is what is counted: bits of both directions, bits_up or bits_down of one, or another axis such as round.
-        Columns as `bits_to_reach` has them. Raises ValueError for a metric that no run has, and where there are no
-        rows.
+        Columns as `bits_to_reach` has them. Raises as `best`.
         """
         if metric not in self:
             raise ValueError(f"{metric}: no run has this metric")

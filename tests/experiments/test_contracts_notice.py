@@ -22,6 +22,7 @@ from data.dataset import Dataset
 from data.synthetic import synthetic
 from experiments.contracts import test_algorithm, test_compressor, test_dataset, test_task
 from experiments.tasks.logreg import LogisticRegression
+from plots.runs.columns import Column
 
 
 def broken(base: type, *options: Any, **attributes: Any) -> Any:
@@ -200,6 +201,8 @@ TASKS = [
         "worker 0: ",
     ),
     ("gives_measurements", measures(lambda m: {"train_loss": m["train_loss"]}), "expected both, saw train_loss"),
+    ("gives_measurements", measures(lambda m: m | {"r2": -m["train_loss"]}), "r2: expected a Column(name, better="),
+    ("gives_measurements", task(columns=(Column("r2"),), metric="r2"), "metric=r2: expected one with a better"),
     ("has_the_gradient_of_its_loss", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
     ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),

@@ -146,6 +146,12 @@ def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message,
         check(load_run([*SMALL, "packages=[their_package]", "algorithm=mine", "update=sgd"]))
 
 
+def test_a_task_selected_by_a_metric_without_a_direction_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("experiments.tasks.logreg.LogisticRegression.metric", "r2")
+    with pytest.raises(UsageError, match=r"r2: nothing says .* add Column"):
+        check(load_run(SMALL))
+
+
 SPY = """
 from functools import partial
 from algorithms.compressors import Compressor, ScaledSign

@@ -11,6 +11,7 @@ from run_support import SMALL, go, halted, record, rows, status, stored_config, 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_support import KEY, NAMES, Curve, StandIn, expected, logged, nobody, serving, stand_in
 
+from common.errors import UsageError
 from experiments import check
 from experiments.config.compose import ROOT
 from experiments.loggers import tensorboard_logger, wandb_logger
@@ -206,20 +207,22 @@ def test_a_summary_has_the_last_the_best_and_the_first_bits_to_a_level() -> None
     summary: dict = {}
     # A first or last value that is not a number is not the best.
     values = ((8, math.nan, 0.9), (16, 5.0, 0.96), (24, 5.5, 0.97), (32, math.nan, 0.95))
-    for bits, perplexity, accuracy in values:
-        row = {"trial": 0, "bits": bits, "seconds": 1.0, "perplexity": perplexity, "top5_accuracy": accuracy}
-        add_to(summary, row, {"perplexity": [6.0], "top5_accuracy": [0.95], "bits": [8]})
-    assert math.isnan(summary.pop("final/perplexity"))
+    for bits, test_loss, accuracy in values:
+        row = {"trial": 0, "bits": bits, "seconds": 1.0, "test_loss": test_loss, "top5_accuracy": accuracy, "r2": 1}
+        add_to(summary, row, {"test_loss": [6.0], "top5_accuracy": [0.95]})
+    assert math.isnan(summary.pop("final/test_loss"))
     assert summary == {
-        "best/perplexity": 5.0,
+        "best/test_loss": 5.0,
+        "final/r2": 1,  # nothing says which is best
         "final/top5_accuracy": 0.95,
         "best/top5_accuracy": 0.97,
         "total/bits": 32,
         "total/seconds": 1.0,
-        "bits_to/bits/8e0": 8,
-        "bits_to/perplexity/6e0": 16,
+        "bits_to/test_loss/6e0": 16,
         "bits_to/top5_accuracy/95e-2": 16,
     }
+    with pytest.raises(UsageError, match="r2: nothing says whether lower or higher is better"):
+        add_to(summary, row, {"r2": [0.5]})
 
 
 def test_the_sweep_of_the_examples(results: str, stand_in: StandIn) -> None:

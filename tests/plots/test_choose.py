@@ -12,6 +12,7 @@ from common.errors import UsageError
 from plots.runs import columns
 from plots.runs.best import choose
 from plots.runs.find import find
+from plots.runs.results import results
 
 LRS = (0.1, 0.3, 0.5)
 
@@ -19,6 +20,11 @@ LRS = (0.1, 0.3, 0.5)
 def wavy(t: int, lr: float, seed: int) -> float:
     """Curves of which none is best by every rule."""
     return (1.1 + math.sin(t * (1 + 10 * lr) + seed)) * (1 - lr / 100) ** t
+
+
+@pytest.fixture(autouse=True)
+def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "_declared", {})
 
 
 @pytest.fixture
@@ -74,8 +80,7 @@ def test_what_cannot_win_is_named(tmp_path: Path) -> None:
     assert choice.note == "loss ends above its start: lr=0.25; not finished: lr=0.3 seed=1"
 
 
-def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_declared", {})
+def test_the_metric_that_the_record_names_decides(tmp_path: Path) -> None:
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
     declared = {"metric": "margin", "columns": [{"name": "margin", "better": "higher", "label": "least margin"}]}
     change(path, "environment.json", lambda _: declared)
@@ -83,6 +88,26 @@ def test_the_metric_that_the_record_names_decides(tmp_path: Path, monkeypatch: p
     choice = only(tmp_path)
     assert (choice.lr, choice.value) == (0.1, pytest.approx(0.9))
     assert "the highest mean of the least margin over" in choice.rule
+
+
+@pytest.mark.parametrize("declared", ["lower", "higher", ""])
+def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_path: Path) -> None:
+    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
+    mine = {"name": "mine", "better": declared}
+    change(path, "environment.json", lambda facts: facts | {"columns": [mine] if declared else [], "metric": "mine"})
+    rewrite(path, lambda row: row | {"mine": (row["lr"] - 0.15) * row["round"]})
+    rows = results(find(tmp_path))
+    asked = [
+        lambda: choose(find(tmp_path), "best_mine")["lr"][0],
+        lambda: rows.best("mine")["lr"][0],
+        lambda: rows.bits_to("mine", {"lower": -1, "higher": 1}.get(declared, 0))["lr"][0],
+    ]
+    if declared:
+        assert [ask() for ask in asked] == [{"lower": 0.1, "higher": 0.2}[declared]] * 3
+    for ask in asked if not declared else ():
+        with pytest.raises(UsageError, match=r'add Column\("mine", better=...\) to the `columns` of its task'):
+            ask()
+    assert ("gradient norm" in only(tmp_path).rule) == (not declared)
 
 
 def test_a_metric_that_no_run_has(place: Path) -> None:

@@ -43,7 +43,8 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
     [
         (("train_loss", "grad_norm"), (), "grad_norm"),
         (("train_loss", "grad_norm", "test_loss"), (), "train_loss"),
-        (("train_loss", "margin"), ("margin",), "margin"),
+        (("train_loss", "an_accuracy"), ("an_accuracy",), "an_accuracy"),
+        (("train_loss", "undeclared"), ("undeclared",), "train_loss"),
         (("train_loss",), ("margin",), "train_loss"),
         (("margin",), (), None),
     ],
