@@ -265,11 +265,8 @@ class _OnShard(Wrapper):
     def sent(self, payload: Payload, d: int) -> Tensor:
         return self.compressor.sent(payload, self.shard.size)
 
-    def bits(self, d: int) -> int:
-        return self.compressor.bits(self.shard.d)
-
-    def omega(self, d: int) -> float:
-        return self.compressor.omega(self.shard.d)
+    def whole(self, d: int) -> int:
+        return self.shard.d
 
 
 def _needs_norm(algorithm: Algorithm) -> bool:

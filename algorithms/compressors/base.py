@@ -183,25 +183,32 @@ class Wrapper(Compressor):
         for assumption in ("contractive", "unbiased", "keeps_zero", "is_scaled"):
             object.__setattr__(self, assumption, getattr(self.compressor, assumption))  # the class is frozen
 
+    def whole(self, d: int) -> int:
+        """Coordinates of the whole vector, of which this may see d: bits, π and ω are about that."""
+        return d
+
+    def bits(self, d: int) -> int:
+        return self.compressor.bits(self.whole(d))
+
+    def pi(self, d: int) -> float:
+        return self.compressor.pi(self.whole(d))
+
+    def omega(self, d: int) -> float:
+        return self.compressor.omega(self.whole(d))
+
+    def check(self, d: int) -> None:
+        self.compressor.check(self.whole(d))
+
 
 @dataclass(frozen=True)
 class Unpacked(Wrapper):
     """The same C(x) with nothing packed: the dense path, for simulating all workers in one process."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Vector:
-        return Vector(self.compressor(x, key))
+        return Vector(self(x, key))
 
     def decode(self, payload: Vector, d: int) -> Tensor:
         return payload.values
 
-    def bits(self, d: int) -> int:
-        return self.compressor.bits(d)
-
-    def pi(self, d: int) -> float:
-        return self.compressor.pi(d)
-
-    def omega(self, d: int) -> float:
-        return self.compressor.omega(d)
-
-    def check(self, d: int) -> None:
-        self.compressor.check(d)
+    def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
+        return self.compressor(x, key)

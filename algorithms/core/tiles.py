@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors.base import Payload, Shardable, Vector, Wrapper
+from ..compressors.base import Payload, Shardable, Unpacked
 from ..compressors.shard import Shard, of_pieces, piece
 from ..utils.seeding import MessageKey
 from .algorithm import (
@@ -248,16 +248,10 @@ class _CurrentTile:
 
 
 @dataclass(frozen=True)
-class _TileCompressor(Wrapper):
+class _TileCompressor(Unpacked):
     """C on the current tile. Payloads are C(x) itself, unpacked."""
 
     current: _CurrentTile
-
-    def encode(self, x: Tensor, key: MessageKey | None = None) -> Vector:
-        return Vector(self(x, key))
-
-    def decode(self, payload: Vector, d: int) -> Tensor:
-        return payload.values
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         one, tile = self.compressor, self.current.tile
@@ -265,14 +259,8 @@ class _TileCompressor(Wrapper):
             return one.dense_shard(x, tile, key)
         return tile.apply_to_whole(x, lambda vectors: one(vectors, key))
 
-    def bits(self, d: int) -> int:
-        return self.compressor.bits(self.current.tile.d)
-
-    def pi(self, d: int) -> float:
-        return self.compressor.pi(self.current.tile.d)
-
-    def omega(self, d: int) -> float:
-        return self.compressor.omega(self.current.tile.d)
+    def whole(self, d: int) -> int:
+        return self.current.tile.d
 
 
 def _vectors(states: States, d: int) -> dict[str, Tensor]:
