@@ -47,7 +47,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     published = (frame["lr"] == frame["algorithm"].map(figure.published)).all()
     findings = _judged(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
     text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]
-    text += [*_paying(lines), *_seconds(lines), *_rests_on(frame, times, said)]
+    text += [*_paying(lines), *_rests_on(frame, times, said)]
     if figure.claims:
         text += markdown.judged(findings, figure, several_seeds=False)
     (target / "report.md").write_text("\n".join(text) + "\n")
@@ -61,13 +61,12 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
     `method`.
     """
     low, high = np.log10(times.bandwidth)
-    exponents = [*np.linspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1))]
-    exponents += range(math.ceil(low), math.floor(high) + 1)  # the decades, which are tabled
+    exponents = np.linspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1))
     networks = [
         replace(network, workers=workers, topology=topology, bandwidth=bandwidth)
         for workers in times.workers
         for topology in times.topologies
-        for bandwidth in (10.0 ** np.unique(np.round(exponents, 9))).tolist()
+        for bandwidth in (10.0 ** exponents.round(9)).tolist()
     ]
     found = seconds_to(frame, times.metric, times.level, networks)
     looks = frame.drop_duplicates(["task", "algorithm"])[["task", "algorithm", "task_label", "color", "marker"]]
@@ -134,19 +133,6 @@ def _paying(lines: pd.DataFrame) -> list[str]:
         "A dash: at none.", "",
         *markdown.cross_table(found.assign(method=found["label"]), "method", "task"), "",
     ]  # fmt: skip
-
-
-def _seconds(lines: pd.DataFrame) -> list[str]:
-    text = ["## Modelled seconds", "", "Over Mbit/s; a dash: never at the level.", ""]
-    rows = lines[np.log10(lines["bandwidth"]).round(9) % 1 == 0]
-    rows = rows.assign(
-        place=rows["bandwidth"].map("{:.6g}".format),
-        cell=rows["seconds_to_level"].map("{:.4g}".format, na_action="ignore").fillna("–"),
-        method=rows["label"],
-    )
-    for task, some in rows.groupby("task", sort=False):
-        text += [f"### {task}", "", *markdown.cross_table(some, "method", "place"), ""]
-    return text
 
 
 def _rests_on(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
