@@ -47,11 +47,13 @@ def exit_with_message() -> Iterator[None]:
         yield
     except UsageError as error:
         # The same is wrong on all ranks of a machine: its first one speaks, and that of the first machine before a
-        # launcher, which sees another end, ends it.
+        # launcher, which sees another end, ends it. Ranks that were started by hand may each have their terminal.
         if rank:
             time.sleep(2)
-        first = not rank or (os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID")) == "0"
-        _leave(2, f"error: {where}{error}" if first else "")
+        local = (
+            os.environ.get("LOCAL_RANK") if "TORCHELASTIC_RUN_ID" in os.environ else os.environ.get("SLURM_LOCALID")
+        )
+        _leave(2, f"error: {where}{error}" if local in (None, "0") or not rank else "")
     except BrokenPipeError:  # whoever read the output has gone: nothing more is said, at the exit neither
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(1, "")

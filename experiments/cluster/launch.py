@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from algorithms.comm.gather_broadcast import LostContact, contact
@@ -51,6 +51,8 @@ def launch() -> Launch | None:
     try:
         if "TORCHELASTIC_RUN_ID" in os.environ or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
             rank, size, local_rank, local_size, port = map(_number, _OF_TORCHRUN)
+            if not 0 <= rank < size:
+                raise ValueError(f"RANK={rank} with WORLD_SIZE={size}")
             return Launch(rank, size, local_rank, local_size, os.environ["MASTER_ADDR"], port)
         if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
             return _slurm()
@@ -83,6 +85,18 @@ def _slurm() -> Launch:
     )
 
 
+def _compare_sizes(store: Store, place: Launch) -> None:
+    """Raise UsageError where ranks were started as parts of different numbers of ranks."""
+    first = int(store.get("0")) if place.rank else place.size  # before rank 0, whose store it is, may leave
+    store.set(str(place.rank), str(place.size))
+    for other in [0] if place.rank else range(1, place.size):
+        theirs = int(store.get(str(other))) if other else first
+        if theirs != place.size:
+            raise UsageError(
+                f"WORLD_SIZE: {place.size} on rank {place.rank}, {theirs} on rank {other}; set the same on all ranks"
+            )
+
+
 @contextmanager
 def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]:
     """The ranks of this launch, connected while the with-block runs: gloo for CPU tensors, NCCL for a GPU's.
@@ -104,7 +118,6 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
     within = timedelta(seconds=timeout)
     silence = unreachable.format(f"no answer within {timeout:g} s")
     # torchrun has a store, in which ranks that it started again would find the addresses of those before them.
-    url = "env://" if "TORCHELASTIC_RUN_ID" in os.environ else f"tcp://{place.address}:{place.port}"
     start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
         # Neither a signal nor its own time-out reaches a thread that waits there. Nothing has to be saved yet.
@@ -113,10 +126,23 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
             handle(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
             deadline(timeout + _PATIENCE, silence),
         ):
-            store, _, _ = next(rendezvous(url, place.rank, place.size, timeout=within))
+            if "TORCHELASTIC_RUN_ID" in os.environ:
+                store, _, _ = next(rendezvous("env://", place.rank, place.size, timeout=within))
+            else:
+                store = dist.TCPStore(  # pyright: ignore[reportPrivateImportUsage]
+                    place.address,
+                    place.port,
+                    None,
+                    place.rank == 0,
+                    within,
+                    wait_for_workers=False,
+                    multi_tenant=True,
+                )
+            store = PrefixStore(start, store)
+            _compare_sizes(PrefixStore("sizes", store), place)
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
-                store=PrefixStore(start, store),
+                store=store,
                 rank=place.rank,
                 world_size=place.size,
                 timeout=within,

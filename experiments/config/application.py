@@ -60,6 +60,7 @@ def start(
         before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *flags]
         # So that Hydra raises instead of printing a traceback of its own.
         os.environ["HYDRA_FULL_ERROR"] = "1"
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection is 25 lines of torch's own
         try:
             with explain_hydra_errors(overrides, name, folders=folders):
                 application()

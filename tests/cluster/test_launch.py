@@ -103,10 +103,17 @@ def test_slurms_lists(variables: dict[str, str], field: str, value: object, set_
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("SLURM_PROCID", "nine"), ("SLURM_STEP_NUM_TASKS", ""), ("SLURM_NODEID", "7"), (TASKS, ""), (NODES, "")],
+    [
+        ("RANK", "8"),
+        ("SLURM_PROCID", "nine"),
+        ("SLURM_STEP_NUM_TASKS", ""),
+        ("SLURM_NODEID", "7"),
+        (TASKS, ""),
+        (NODES, ""),
+    ],
 )
 def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
-    set_(SRUN | {name: value})
+    set_((TORCHRUN if name in TORCHRUN else SRUN) | {name: value})
     with pytest.raises(UsageError, match="environment is damaged"):
         launch()
 
@@ -116,8 +123,10 @@ def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
     [
         # A process alone says what is wrong, whatever RANK may mean to others.
         *((one, "error: so it is\n") for one in ({"RANK": "nine"}, {"RANK": "1"}, {"SLURM_PROCID": ""})),
-        (TORCHRUN, ""),
-        (TORCHRUN | {"LOCAL_RANK": "0"}, "error: rank 5: so it is\n"),  # the first one of another machine
+        (TORCHRUN, "error: rank 5: so it is\n"),  # by hand, maybe the only one in its terminal
+        (TORCHRUN | {"TORCHELASTIC_RUN_ID": "none"}, ""),
+        (SRUN, ""),
+        (SRUN | {"SLURM_LOCALID": "0"}, "error: rank 9: so it is\n"),  # the first one of another machine
     ],
 )
 def test_who_says_what_is_wrong(

@@ -147,6 +147,17 @@ def test_ranks_that_never_come_or_a_port_that_never_answers(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 2)])
+def test_ranks_of_different_launches_say_so(sizes: tuple[int, int], run: RunConfig, tmp_path: Path) -> None:
+    port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
+    ranks = launched(tmp_path / "lost", 2, act, environment=lambda rank: as_torchrun(rank, sizes[rank], port))
+    for rank, ended in enumerate(ranks):
+        difference = f"WORLD_SIZE: {sizes[rank]} on rank {rank}, {sizes[1 - rank]} on rank {1 - rank}"
+        assert ended.code == 2
+        assert ended.said == f"error: {'rank 1: ' * rank}{difference}; set the same on all ranks\n"
+
+
+@pytest.mark.slow
 def test_one_signal_ends_a_rank_that_waits_for_the_others(run: RunConfig, tmp_path: Path) -> None:
     port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
     waiting = Launch(tmp_path / "waiting", 1, act, lambda _: as_torchrun(0, 2, port))
