@@ -4,21 +4,20 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from annotated_types import Gt, Le, MinLen
-from pydantic import TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import ValidationError
 
 from common.errors import UsageError
 from common.names import unknown
 from experiments.config.compose import choices, roots
-from plots.claims.check import OPTIONS, Metric
+from plots.claims.check import Metric
+from plots.runs.options import Options
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Goal:
+class Goal(Options):
     """The metric of a task and the levels that entries should reach."""
 
     metric: Metric
@@ -26,8 +25,7 @@ class Goal:
     overrides: tuple[str, ...] = ()  # for the task's runs
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Tuning:
+class Tuning(Options):
     """How every method is tuned."""
 
     seed: int  # of the trials; never judged
@@ -36,8 +34,7 @@ class Tuning:
     factors: Annotated[tuple[float, ...], MinLen(1)]  # step sizes to try, as multiples of a method's usual one
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Track:
+class Track(Options):
     """A track. `version` is a hash of its file's settings. Entries of different versions are not compared."""
 
     name: str
@@ -47,13 +44,10 @@ class Track:
     seeds: Annotated[tuple[int, ...], MinLen(1)]  # all of them are judged
     overrides: tuple[str, ...] = ()  # for every run
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, context: Any, /) -> None:
         """Raise ValueError if the tuning seed is also judged."""
         if self.tuning.seed in self.seeds:
             raise ValueError(f"tuning.seed={self.tuning.seed}: is one of the judged seeds")
-
-
-_TRACK = TypeAdapter(Track)
 
 
 def read_track(name: str, packages: Sequence[str] = ()) -> Track:
@@ -66,7 +60,7 @@ def read_track(name: str, packages: Sequence[str] = ()) -> Track:
     content = yaml.safe_load(file.read_text())
     version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     try:
-        return _TRACK.validate_python({**content, "name": name, "version": version})
+        return Track.model_validate({**content, "name": name, "version": version})
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from common.errors import UsageError
 from common.names import meant
@@ -21,11 +20,10 @@ from plots.runs.network import Network
 BUDGETS = ("full", "large", "medium", "quick")
 """The largest first."""
 
-_FIGURE = TypeAdapter(Figure)
 _KINDS: tuple[Any, ...] = (Figure, Panel, Times, Network, Claim, *CHECKS.values(), *DERIVATIONS.values())
-_WORDS = sorted({one.name for kind in _KINDS for one in fields(kind)})
+_WORDS = sorted({name for kind in _KINDS for name in kind.model_fields})
 _OF_CLAIM = ("number", "statement", "negated")
-_KEYS = [*(one.name for one in fields(Figure) if one.name not in ("budget", "seeds")), "budgets", "of_claim"]
+_KEYS = [*(name for name in Figure.model_fields if name not in ("budget", "seeds")), "budgets", "of_claim"]
 
 
 def asked_of(config: Config) -> Reproduction:
@@ -71,16 +69,16 @@ def _chosen(node: Config, budgets: Mapping[str, Any], name: str | None) -> Confi
 
 def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
     if seeds is None:
-        return figure if figure.held_out is None else replace(figure, seeds=(0,))
+        return figure if figure.held_out is None else figure.replace(seeds=(0,))
     if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
         raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, such as [0,1,2]")
     if figure.held_out is None:
-        return replace(figure, grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
+        return figure.replace(grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
     if str(figure.held_out) in map(str, seeds):
         raise UsageError(
             f"seeds={seeds}: {place} chooses step sizes on seed {figure.held_out}, so nothing is judged on it"
         )
-    return replace(figure, seeds=tuple(seeds))
+    return figure.replace(seeds=tuple(seeds))
 
 
 def _figure(node: Config, budget: str | None, place: str) -> Figure:
@@ -88,7 +86,7 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
     if isinstance(claims := node.get("claims", []), list):
         node = {**node, "claims": [_claim(claim, of_claim) for claim in claims], "budget": budget}
     try:
-        figure = _FIGURE.validate_json(json.dumps(node), strict=True)
+        figure = Figure.model_validate_json(json.dumps(node), strict=True)
     except ValidationError as error:
         raise UsageError(f"{place}: {_in_words(error)}") from error
     return figure
@@ -106,10 +104,10 @@ def _claim(node: Any, of_claim: object) -> Any:
 
 def _in_words(error: ValidationError) -> str:
     """What is wrong, and where. Unknown keys come first."""
-    first = min(error.errors(), key=lambda one: one["type"] != "unexpected_keyword_argument")
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]  # others are types
     place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parts)
-    if first["type"] == "unexpected_keyword_argument":
+    if first["type"] == "extra_forbidden":
         near = meant(str(first["loc"][-1]), _WORDS)
         return f"{place}: no such key{f'; did you mean {near}?' if near else ''}".removeprefix(": ")
     given = f"={first['input']}" if isinstance(first["input"], (str, int, float, list)) else ""

@@ -3,7 +3,6 @@ choosing, and every method was given the same number of trials.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from common.errors import UsageError
 from experiments.cluster.launch import launch as place_of
@@ -72,4 +71,4 @@ def _line(line: Sequence[str], lr: float, seed: int | None, *more: str) -> str:
 
 
 def _of(figure: Figure, overrides: Sequence[str], lines: Sequence[str]) -> Figure:
-    return replace(figure, grid=(tuple(dict.fromkeys(lines)),), overrides=(*figure.overrides, *overrides))
+    return figure.replace(grid=(tuple(dict.fromkeys(lines)),), overrides=(*figure.overrides, *overrides))

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic.dataclasses import dataclass
 
 from plots.claims import check
 from plots.claims.check import Check, Curves, Finding
@@ -16,7 +15,6 @@ from plots.runs.columns import Axis, higher_is_better, sign
 from plots.runs.seeds import geometric_mean
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class AheadAtEqual(Check):
     """Whether the subject's metric is better than each other method's at `share` or more of the shared budgets.
 
@@ -70,7 +68,6 @@ class AheadAtEqual(Check):
         return frame.loc[is_there, [self.axis, self.metric]].astype(float)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class AlikeEarly(Check):
     """Whether, in the first `until` (a share) of what the subject spends on `axis`, subject and other are alike and
     `slower` is behind both.
@@ -124,7 +121,6 @@ class AlikeEarly(Check):
         return Finding(check.decide(1 / self.within <= ratio <= self.within and lagging >= self.share, ratio), text)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class FewerBits(Check):
     """Whether the reference needs at least `times` the subject's bits, up to a factor of `within`, to the best level
     that both reach, in every metric.
@@ -196,7 +192,6 @@ class FewerBits(Check):
         return check.HOLDS if low >= least and is_alike else check.NOT_DECIDABLE, text
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class FewerBitsTo(Check):
     """Whether the reference needs more than `times` what the subject needs on `axis` (bits, up or down or both) until
     the metric is at the level or beyond.

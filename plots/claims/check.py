@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from annotated_types import Gt, Le, MinLen
-from pydantic import AfterValidator, ConfigDict
-from pydantic.dataclasses import dataclass
+from pydantic import AfterValidator
 
 from plots.runs.columns import misspelt
+from plots.runs.options import Options
 
 HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
 
@@ -38,10 +37,8 @@ Metrics = Annotated[list[Annotated[str, AfterValidator(_known_metric)]], MinLen(
 Positive = Annotated[float, Gt(0)]
 Share = Annotated[float, Gt(0), Le(1)]
 
-OPTIONS = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-
-@plain_dataclass(frozen=True)
+@dataclass(frozen=True)
 class Finding:
     """A verdict and the measured numbers in words. Where these are one ratio: the ratio and its threshold."""
 
@@ -55,8 +52,7 @@ class Finding:
         return replace(self, verdict={HOLDS: FAILS, FAILS: HOLDS}.get(self.verdict, self.verdict))
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Check:
+class Check(Options):
     """A rule that decides a claim about one task's curves. The fields of a rule are its options in conf/figure."""
 
     def judge(self, curves: Curves) -> Finding:
@@ -79,8 +75,8 @@ class Check:
         return self.named_methods
 
     def _marked(self, mark: str) -> set[str]:
-        fields = self.__pydantic_fields__  # type: ignore[attr-defined]
-        values = (getattr(self, name) for name, field in fields.items() if mark in field.metadata)
+        fields = type(self).model_fields.items()
+        values = (getattr(self, name) for name, field in fields if mark in field.metadata)
         return {name for value in values for name in ([value] if isinstance(value, str) else value)}
 
 

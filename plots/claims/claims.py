@@ -15,13 +15,13 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from pydantic import BeforeValidator, Discriminator
-from pydantic.dataclasses import dataclass
 
 from plots.claims import budgets, levels, theory  # noqa: F401 (which define the checks)
-from plots.claims.check import NOT_DECIDABLE, OPTIONS, Check, Curves, Finding, as_times, cut_short
+from plots.claims.check import NOT_DECIDABLE, Check, Curves, Finding, as_times, cut_short
+from plots.runs.options import Options
 from plots.runs.seeds import geometric_mean
 
-CHECKS: dict[str, type[Check]] = {check.name: check for check in Check.__subclasses__()}  # type: ignore
+CHECKS: dict[str, type[Check]] = {check.model_fields["name"].default: check for check in Check.__subclasses__()}
 """By the name that conf/figure calls them."""
 
 AnyCheck = Annotated[reduce(or_, CHECKS.values()), Discriminator("name")]
@@ -33,8 +33,7 @@ COLUMNS = ["number", "statement", "task", "step_size", "verdict", "measured"]
 """Of findings."""
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Claim:
+class Claim(Options):
     """A statement that a check decides. A negated claim holds where its check fails."""
 
     number: Annotated[str, BeforeValidator(str)]

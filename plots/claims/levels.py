@@ -6,7 +6,6 @@ import math
 from typing import Literal
 
 import pandas as pd
-from pydantic.dataclasses import dataclass
 
 from plots.claims import check
 from plots.claims.check import Check, Curves, Finding
@@ -14,7 +13,6 @@ from plots.runs.best import level
 from plots.runs.columns import sign
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ReachesLevel(Check):
     """Whether the subject's final gradient norm is at most `within` times the reference's.
 
@@ -33,7 +31,6 @@ class ReachesLevel(Check):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ClearlyAhead(Check):
     """Whether the other's final metric is at least `factor` times the subject's. For accuracies it is the other way
     round.
@@ -55,7 +52,6 @@ class ClearlyAhead(Check):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class EndsAlike(Check):
     """Whether the final metrics of both lie within a factor of each other.
 
@@ -74,7 +70,6 @@ class EndsAlike(Check):
         return Finding(check.decide(least <= ratio <= most, ratio), check.as_times(ratio, most, least), ratio, most)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class StopsEarly(Check):
     """Whether each subject's gradient norm falls by less than `factor` in the second half of the rounds and ends
     more than `factor` above the reference's.
@@ -98,7 +93,6 @@ class StopsEarly(Check):
         return check.of_all(findings)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ChangesSince(Check):
     """Whether each subject's gradient norm ends at more than `above` times, or less than `below` times, its level at
     `since`. `since` is a share of the rounds.
@@ -122,7 +116,6 @@ class ChangesSince(Check):
         return check.of_all(findings)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class TimesFaster(Check):
     """Whether on some link of `low` to `high` Mbit/s the subject gets to the level at least `times` faster than the
     reference, each by its fastest topology.
@@ -153,7 +146,6 @@ class TimesFaster(Check):
         return Finding(check.decide(ratios.max() >= self.times), spread)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class AsMeasured(Check):
     """Whether every modelled round takes as long as measured, up to a share `within` of the measured seconds.
 

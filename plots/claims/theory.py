@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic.dataclasses import dataclass
 
 from plots.claims import check
 from plots.claims.check import Check, Curves, Finding
@@ -15,7 +14,6 @@ from plots.runs.best import level
 from plots.runs.seeds import geometric_mean
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class OneBitACoordinate(Check):
     """Whether every round of every subject costs 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of signs and
     one 8-byte scale each way (the runs are in float64).
@@ -49,7 +47,6 @@ def _counted(frame: pd.DataFrame, subject: str) -> Finding:
     return Finding(check.FAILS, f"{place}: {up:.12g} bits up, {down:.12g} down, {size / 2:.12g} bytes a message")
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class SecondMomentGrows(Check):
     """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
 
@@ -70,7 +67,6 @@ class SecondMomentGrows(Check):
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class ErrorVanishes(Check):
     """Whether ‖g̃ − mean_i g_i‖ falls by `factor` from the first tenth of the rounds to the last, or to zero.
 
@@ -97,7 +93,6 @@ class ErrorVanishes(Check):
         return Finding(verdict, text)
 
 
-@dataclass(frozen=True, kw_only=True, config=check.OPTIONS)
 class FallsWithRounds(Check):
     """Whether min_t ‖∇f‖² of the subject falls at least as T^exponent, up to `tolerance` in the exponent.
 

@@ -7,16 +7,14 @@ from typing import Annotated, Literal
 
 import pandas as pd
 from pydantic import Discriminator
-from pydantic.dataclasses import dataclass
 
-from plots.claims.check import OPTIONS
+from plots.runs.options import Options
 
 _SHADES = ("#440154", "#3b528b", "#21918c", "#5ec962", "#d8b000")  # viridis, its yellow darkened for paper
 _MARKERS = "osD^v"
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Ratio:
+class Ratio(Options):
     """Adds `<metric>_ratio`: the metric over that of the method `over`, at the same task, batch, step size, seed and
     round."""
 
@@ -32,8 +30,7 @@ class Ratio:
         return merged
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class LeastSoFar:
+class LeastSoFar(Options):
     """The metric after a round becomes the least of all evaluations up to it, of each run and trial."""
 
     name: Literal["least_so_far"] = "least_so_far"
@@ -44,8 +41,7 @@ class LeastSoFar:
         return frame.assign(**{self.metric: least})
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class MinimumOverRounds:
+class MinimumOverRounds(Options):
     """One row for each run and trial: its last, where `grad_norm` is the least over all evaluations, and
     `min_grad_norm_squared` its square.
 
@@ -63,8 +59,7 @@ class MinimumOverRounds:
         return last
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class RelativeError:
+class RelativeError(Options):
     """Adds `relative_error`: ‖g̃ − g‖₂ over ‖g‖₂, where the replicas step by g̃ and workers meant to send the mean g.
 
     At 1 the error is as large as the message.
@@ -77,8 +72,7 @@ class RelativeError:
         return frame.assign(relative_error=frame["signal_error"] / frame["mean_norm"])
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class ByStepSize:
+class ByStepSize(Options):
     """The rows of one algorithm. Every step size becomes a method, in colours from small to large."""
 
     name: Literal["by_step_size"] = "by_step_size"
@@ -99,5 +93,5 @@ Derivation = Annotated[
     Discriminator("name"),
 ]
 
-DERIVATIONS = {kind.name: kind for kind in Derivation.__origin__.__args__}  # type: ignore
+DERIVATIONS = {kind.model_fields["name"].default: kind for kind in Derivation.__origin__.__args__}  # type: ignore
 """By the name that conf/figure calls them."""

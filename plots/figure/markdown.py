@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import pandas as pd
@@ -64,8 +63,7 @@ def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[
         cells = rows.assign(cell=rows["verdict"] + " (" + rows["measured"] + ")", step_size=protocols)
         claim = next(claim for claim in figure.claims if claim.number == number)
         check: Any = claim.check
-        names = [one.name for one in fields(check) if one.name != "name"]
-        options = ", ".join(f"{name}={getattr(check, name)}" for name in names)
+        options = ", ".join(f"{name}={value}" for name, value in check if name != "name")
         meaning = " ".join((inspect.getdoc(check) or "").split())
         negated = "It holds where this is not so: " if claim.negated else ""
         lines += ["", f"### {number}. {statement}", "", *cross_table(cells, "task", "step_size"), ""]

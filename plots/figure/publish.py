@@ -1,7 +1,6 @@
 """The files of a figure: PDF, PNG, the words below it, the CSV of every curve, and the table of claims."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -58,7 +57,7 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     those of drawn curves. A figure with claims also gets claims.csv.
     """
     matplotlib.use("Agg")
-    figure = replace(figure, note=" ".join(figure.note.split()))
+    figure = figure.replace(note=" ".join(figure.note.split()))
     with naming(target):
         target.mkdir(parents=True, exist_ok=True)
         findings = times.report(frame, figure, target) if figure.times else _report(frame, figure, target)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Le, Len, MinLen
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from plots.claims.check import OPTIONS, Metric
+from plots.claims.check import Metric
 from plots.claims.claims import Claim
 from plots.figure.derive import Derivation
 from plots.runs.columns import Axis, higher_is_better
 from plots.runs.network import Network, Topology
+from plots.runs.options import Options
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,8 +23,7 @@ MOST = 7
 """Curves in a panel that can be told apart: of more, each of several blocks of panels has some."""
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Panel:
+class Panel(Options):
     """The column y over the column x. `guide` is the slope of a dotted line.
 
     Curves are cut beyond y_min or y_max. With both, every task's panel has that range. `task` is the only task that
@@ -45,8 +44,7 @@ class Panel:
         return self.task in (None, task.partition(" · ")[0])
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Times:
+class Times(Options):
     """Modelled seconds until `metric` is at `level` or beyond, over the bandwidth of every link in Mbit/s (its ends).
 
     There is a panel for each number of workers, and a line for each method and topology. Claims are judged by the
@@ -60,7 +58,7 @@ class Times:
     topologies: Annotated[tuple[Topology, ...], MinLen(1)] = ("sharded", "ring")
     measured: str = ""
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, context: Any, /) -> None:
         """Raise ValueError for what could not be drawn."""
         if self.bandwidth[0] >= self.bandwidth[1]:
             raise ValueError("bandwidth: give the smallest first, then the greatest")
@@ -68,8 +66,7 @@ class Times:
             raise ValueError(f"measured={self.measured}: no such file in the project's folder")
 
 
-@dataclass(frozen=True, kw_only=True, config=OPTIONS)
-class Figure:
+class Figure(Options):
     """A figure with its budget chosen.
 
     Args:
@@ -113,7 +110,7 @@ class Figure:
     seeds: tuple[int, ...] = ()
     budget: str | None = None
 
-    def __post_init__(self) -> None:
+    def model_post_init(self, context: Any, /) -> None:
         """Raise ValueError for parts that do not fit each other."""
         if bool(self.rows) == (self.times is not None):
             raise ValueError("a figure has either rows of panels or times")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +62,7 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
     low, high = np.log10(times.bandwidth)
     exponents = np.linspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1))
     networks = [
-        replace(network, workers=workers, topology=topology, bandwidth=bandwidth)
+        network.replace(workers=workers, topology=topology, bandwidth=bandwidth)
         for workers in times.workers
         for topology in times.topologies
         for bandwidth in (10.0 ** exponents.round(9)).tolist()

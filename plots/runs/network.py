@@ -21,10 +21,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 from annotated_types import Ge, Gt
-from pydantic import AllowInfNan, ConfigDict
-from pydantic.dataclasses import dataclass
 
 from plots.runs.columns import sign
+from plots.runs.options import Options
 
 FORMS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "rank0": lambda n, s, e: (n - 1, _steps(n) * (_steps(n) + 1) / 2, 2 + _steps(n)),
@@ -47,11 +46,7 @@ REDUCTIONS = ("ring", "tree")
 """Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
 
 
-Finite = Annotated[float, AllowInfNan(False)]
-
-
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
-class Network:
+class Network(Options):
     """Links of `bandwidth` Mbit/s a direction and `latency` milliseconds one way, of `workers` (None: the run's own).
 
     topology: how messages travel. `ring` and `tree` are for uncompressed methods, and compressed ones then have a
@@ -60,11 +55,11 @@ class Network:
     measured, each method's own.
     """
 
-    bandwidth: Annotated[Finite, Gt(0)] = 100.0
-    latency: Annotated[Finite, Ge(0)] = 1.0
+    bandwidth: Annotated[float, Gt(0)] = 100.0
+    latency: Annotated[float, Ge(0)] = 1.0
     topology: Topology = "sharded"
     overlap: bool = False
-    computing: Annotated[Finite, Ge(0)] | None = None
+    computing: Annotated[float, Ge(0)] | None = None
     workers: Annotated[int, Ge(1)] | None = None
 
     def form(self, uncompressed: bool) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -168,7 +167,7 @@ def test_what_a_figure_may_not_say(change, message):
 )  # fmt: skip
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        runs_of(replace(figure_named(name), **change), overrides)
+        runs_of(figure_named(name).replace(**change), overrides)
 
 
 FILES = sorted((CONF / "figure").glob("[a-z]*.yaml"))

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
@@ -257,7 +256,7 @@ def test_a_step_size_that_diverges_is_never_the_best_and_is_drawn_as_far_as_it_c
 
 def beside(name: str, budget: str, target: Path) -> tuple[str, str]:
     """The report, which so far says what was trained here, and what is printed."""
-    figure = replace(committed.figure_of(name, budget), name=name)
+    figure = committed.figure_of(name, budget).replace(name=name)
     (target / "report.md").write_text(f"# {figure.title}\n\nOurs\n")
     printed = io.StringIO()
     committed.report_beside(figure, target, Console(file=printed, width=200))

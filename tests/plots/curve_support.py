@@ -1,7 +1,6 @@
 """Hand-made curves for the tests of figures and claims."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -47,7 +46,7 @@ def check(name: str) -> Callable[..., Finding]:
     """A check as a function of curves and of its options, in the order of its fields."""
 
     def judged(curves: dict[str, pd.DataFrame], *values: object, **options: object) -> Finding:
-        names = [one.name for one in fields(CHECKS[name]) if one.name != "name"]
+        names = [field for field in CHECKS[name].model_fields if field != "name"]
         return CHECKS[name](**dict(zip(names, values, strict=False)), **options).judge(curves)
 
     return judged

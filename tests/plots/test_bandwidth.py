@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -75,8 +74,8 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(
     folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(curves, "save", lambda figure, *targets: [target.touch() for target in targets])
-    place, times = tmp_path / "figure", replace(TIMES, measured=str(write(tmp_path)))
-    figure = replace(FIGURE, times=times, claims=(*QUICK, NEAR))
+    place, times = tmp_path / "figure", TIMES.replace(measured=str(write(tmp_path)))
+    figure = FIGURE.replace(times=times, claims=(*QUICK, NEAR))
     publish(rows_of(folders, figure), figure, place)
     files = {"mine.pdf", "mine.png", "mine.csv", "lines.csv", "report.md", "claims.csv"}
     assert {file.name for file in place.iterdir()} == files
@@ -97,4 +96,4 @@ def test_a_figure_of_times_leaves_its_files_and_verdicts(
 @pytest.mark.parametrize("wrong", [{"bandwidth": (100.0, 1.0)}, {"measured": "nowhere.csv"}])
 def test_what_could_not_be_drawn_is_refused_at_once(wrong: dict) -> None:
     with pytest.raises(ValueError, match=r"give the smallest first|no such file"):
-        replace(TIMES, **wrong)
+        TIMES.replace(**wrong)

@@ -1,7 +1,5 @@
 """Verdicts on hand-made curves for which they are known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -241,7 +239,7 @@ def two_step_sizes(task: str, subject: tuple[float, float], reference: tuple[flo
 def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
     frame = pd.concat([two_step_sizes("s", (1.0, 9.0), (4.0, 1.0)), two_step_sizes("t", (1.0, 1.0), (1.0, 1.0))])
     shuffled = mark_best(frame.sample(frac=1, random_state=0))
-    findings = judge(shuffled, [REACHES, replace(REACHES, number="3b", check=replace(REACHES.check, within=0.5))])
+    findings = judge(shuffled, [REACHES, REACHES.replace(number="3b", check=REACHES.check.replace(within=0.5))])
     assert list(findings.columns) == ["number", "statement", "task", "step_size", "verdict", "measured"]
     assert findings[["number", "task", "step_size", "verdict", "measured"]].values.tolist() == [
         ["3", "s", "best", HOLDS, "1×"],
@@ -270,7 +268,7 @@ def over_seeds(ratios: dict[int, float], negated: bool = False) -> tuple[str, st
         for seed, ratio in ratios.items()
         for name, value in (("a", ratio), ("ref", 1.0))
     )
-    findings = judge(mark_best(frame), [replace(REACHES, negated=negated)])
+    findings = judge(mark_best(frame), [REACHES.replace(negated=negated)])
     return tuple(findings.loc[findings["step_size"] == "best", ["verdict", "measured"]].iloc[0])
 
 

@@ -1,6 +1,5 @@
 """What is on the drawn figure, its ticks, and the rows it is drawn from."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from plots.figure.spec import Panel
 from plots.runs.columns import label
 
 NORM = Panel(x="round", y="grad_norm")
-ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), replace(NORM, y_scale="linear")]
+ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), NORM.replace(y_scale="linear")]
 
 GRAD_NORM = label("grad_norm").replace("  ", "\n")
 """Its label in two lines, which a panel is high enough for."""
@@ -58,7 +57,7 @@ def test_one_panel_for_each_row_and_task() -> None:
 
 def test_a_panel_of_one_task_is_drawn_of_that_alone() -> None:
     frame = two_by_two()
-    rows = [replace(ROWS[0], task="s"), replace(ROWS[1], task="t")]
+    rows = [ROWS[0].replace(task="s"), ROWS[1].replace(task="t")]
     axes = panels(frame, rows)
     assert [axis.get_title() for axis in axes] == ["S", "T"]
     assert [axis.get_xlabel() for axis in axes] == [label("bits"), label("round")]
@@ -86,7 +85,7 @@ def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
 def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float, near: float) -> None:
     frame = two_by_two()
     free, loose, tight = (
-        panels(frame, [panel])[0] for panel in (NORM, *(replace(NORM, **{side: at}) for at in (far, near)))
+        panels(frame, [panel])[0] for panel in (NORM, *(NORM.replace(**{side: at}) for at in (far, near)))
     )
     kept, cut = (0, 1) if side == "y_max" else (1, 0)
     assert loose.get_ylim() == pytest.approx(free.get_ylim())

@@ -1,6 +1,5 @@
 """What a figure's options come to in the files that are written."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,8 +91,8 @@ def test_over_batches_a_run_is_a_point_and_one_that_diverged_none(tmp_path) -> N
 
 
 def test_a_negated_claim_holds_where_its_check_fails(folders, undrawn, tmp_path) -> None:
-    claims = (replace(AS_LOW, number="a"), replace(AS_LOW, number="b", statement="Not", negated=True))
-    figure = replace(TOY, claims=claims)
+    claims = (AS_LOW.replace(number="a"), AS_LOW.replace(number="b", statement="Not", negated=True))
+    figure = TOY.replace(claims=claims)
     table = publish(rows_of(folders, figure), figure, tmp_path / "out").set_index(["number", "step_size"])["verdict"]
     assert (table["a", "0.1"], table["b", "0.1"]) == ("holds", "fails")
     assert (table["a", "0.5"], table["b", "0.5"]) == ("fails", "holds")

@@ -1,7 +1,5 @@
 """One curve from several seeds, as numbers and on the figure."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,7 +59,7 @@ def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
 
 def panel(frame: pd.DataFrame, **options: object) -> Axes:
     """The one panel of a figure, over rounds unless said."""
-    return draw(frame, [replace(Panel(x="round", y="grad_norm"), **options)], "").axes[0]
+    return draw(frame, [Panel(x="round", y="grad_norm", **options)], "").axes[0]
 
 
 def test_several_seeds_are_a_line_in_a_band() -> None:
