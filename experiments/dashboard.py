@@ -12,7 +12,6 @@ Keys are those of experiments.reproduce and of conf/logger/wandb.yaml.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from common.errors import RunError, UsageError, exit_with_message
@@ -109,7 +108,7 @@ def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
     shown = tuple(row for row in figure.rows if column(row.y).filled_by != "figure")
     if len(shown) < len(figure.rows):
         print("without panels of what is derived from several runs")
-    figure = replace(figure, rows=shown)
+    figure = figure.replace(rows=shown)
     return figure, runs_of(figure, asked.overrides, asked.packages)
 
 
