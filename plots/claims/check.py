@@ -85,6 +85,11 @@ def decide(true: bool, *numbers: float) -> str:
     return NOT_DECIDABLE if np.isnan(numbers).any() else HOLDS if true else FAILS
 
 
+def of_ratio(true: bool, ratio: float, threshold: float, *others: float) -> Finding:
+    """A finding that rests on one ratio alone."""
+    return Finding(decide(true, ratio), as_times(ratio, threshold, *others), ratio, threshold)
+
+
 def of_all(findings: Sequence[Finding]) -> Finding:
     """One finding about several methods or metrics: it fails where it fails for one."""
     verdicts = [one.verdict for one in findings]

@@ -26,9 +26,7 @@ class ReachesLevel(Check):
 
     def judge(self, curves: Curves) -> Finding:
         ratio = level(curves[self.subject]) / level(curves[self.reference])
-        return Finding(
-            check.decide(ratio <= self.within, ratio), check.as_times(ratio, self.within), ratio, self.within
-        )
+        return check.of_ratio(ratio <= self.within, ratio, self.within)
 
 
 class ClearlyAhead(Check):
@@ -47,9 +45,7 @@ class ClearlyAhead(Check):
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (level(curves[name], self.metric) for name in (self.subject, self.other))
         ratio = mine / theirs if sign(self.metric) < 0 else theirs / mine
-        return Finding(
-            check.decide(ratio >= self.factor, ratio), check.as_times(ratio, self.factor), ratio, self.factor
-        )
+        return check.of_ratio(ratio >= self.factor, ratio, self.factor)
 
 
 class EndsAlike(Check):
@@ -67,7 +63,7 @@ class EndsAlike(Check):
     def judge(self, curves: Curves) -> Finding:
         ratio = level(curves[self.subject], self.metric) / level(curves[self.other], self.metric)
         least, most = 1 / self.factor, self.factor
-        return Finding(check.decide(least <= ratio <= most, ratio), check.as_times(ratio, most, least), ratio, most)
+        return check.of_ratio(least <= ratio <= most, ratio, most, least)
 
 
 class StopsEarly(Check):

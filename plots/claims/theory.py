@@ -62,9 +62,7 @@ class SecondMomentGrows(Check):
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (curves[name]["second_moment"].iloc[-1] for name in (self.subject, self.reference))
         ratio = mine / theirs
-        return Finding(
-            check.decide(ratio > self.factor, ratio), check.as_times(ratio, self.factor), ratio, self.factor
-        )
+        return check.of_ratio(ratio > self.factor, ratio, self.factor)
 
 
 class ErrorVanishes(Check):
