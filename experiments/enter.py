@@ -31,6 +31,7 @@ from experiments.config.run import LAUNCH, launch_of, path_name
 from experiments.config.schema import LaunchConfig, RunConfig, about
 from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, write
+from experiments.entries.parts import parts_of
 from experiments.entries.track import read_track
 from experiments.entries.verify import memory
 from experiments.orchestration import plan
@@ -141,6 +142,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         family=method.entry.get("family", ""),
         overrides=list(candidate.overrides),
         packages=list(candidate.packages),
+        parts=parts_of(build_algorithm(judged[0].run), judged[0].run.partition),
         memory=memory(cell.run for cell in judged),
         seeds=list(seeds),
         tasks=tasks,

@@ -89,6 +89,7 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
             continue
         frame = read_rows(folder)
         looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}
+        looks |= {f"part.{part}": value for part, value in entry.parts.items()}
         about = {"algorithm": entry.name, "memory": entry.memory, "note": _note(entry, track), **looks}
         parts.append(frame[frame["judged"]].assign(task_label=frame["task"], **about))
     if not parts:

@@ -34,6 +34,8 @@ def entry(
         "label": name.title(),
         "family": "made up",
         "memory": 2.0,
+        "part.memory": "Direct()",
+        "part.update": "SGD(momentum=0.0)",
         "note": "",
         "task_label": task,
         "color": "#D55E00",

@@ -45,6 +45,7 @@ class Entry:
     family: str  # the kind of method, in its author's words
     overrides: Sequence[str]  # of every run, besides the track's
     packages: Sequence[str]
+    parts: Mapping[str, str]  # what the method is made of on the first task, see `parts_of`
     memory: float  # numbers per coordinate that a worker keeps besides the model, the most of all tasks
     seeds: Sequence[int]  # of the judged runs
     tasks: Mapping[str, Chosen]

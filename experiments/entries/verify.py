@@ -13,6 +13,7 @@ from common.errors import UsageError
 from experiments.config.schema import RunConfig
 from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, read, read_rows
+from experiments.entries.parts import parts_of
 from experiments.entries.track import Track, read_track
 from experiments.tasks.task import Task, layout_of
 from experiments.training.build import build_algorithm, build_task
@@ -75,6 +76,9 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         return
     if (chosen := candidate.choose(rows)) != entry.tasks:
         yield f"its trials choose other settings: {', '.join(str(one.setting) for one in chosen.values())}"
+    first = next(iter(cells.values())).run
+    if parts_of(build_algorithm(first), first.partition) != entry.parts:
+        yield "its parts are not those of the method"
     if (kept := memory(cell.run for cell in cells.values())) != entry.memory:
         yield f"says that a worker keeps {entry.memory:g} numbers per coordinate; it keeps {kept:g}"
     tasks: dict[str, Task] = {}

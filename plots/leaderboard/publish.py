@@ -11,10 +11,17 @@ import matplotlib
 import pandas as pd
 
 from plots.figure import curves
-from plots.leaderboard import draw
+from plots.leaderboard import draw, effects
 from plots.leaderboard.ranking import ALL, Goals, in_words
 from plots.page.page import STYLE
 
+CAPTIONS = {
+    "bits": "Bits of one worker in both directions until a level is first seen, with 95 % intervals. "
+    "Hollow arrows are lower bounds: some seed missed the level.",
+    "front": "All bits of a run against its final metric. The line joins the entries that no other beats in both.",
+    "curves": "The curves of all entries: means over seeds, with bands from the least to the greatest.",
+    "effects": "Entries that differ in one part alone: how many times fewer bits the second value needs.",
+}
 FILTERS = ["level", "task", "family", "compressed", "memory", "warm-up"]
 
 
@@ -23,15 +30,19 @@ def publish(
 ) -> None:
     """Write the files of a ranking into the folder `target`.
 
-    These are ranking.csv, pairs.csv, ranking.tex, the page ranking.html, and the pictures bits, front and curves as
-    .pdf and .png.
+    These are ranking.csv, pairs.csv, effects.csv, ranking.tex, the page ranking.html, and the pictures bits, front,
+    curves and, if entries differ in one part alone, effects, as .pdf and .png.
     """
     matplotlib.use("Agg")
+    table = effects.at_levels(frame, goals)
     pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.behind(frame, goals)}
+    if not table.empty:
+        pictures["effects"] = effects.drawn(table)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
     ranking.to_csv(target / "ranking.csv", index=False)
     pairs.to_csv(target / "pairs.csv", index=False)
+    table.to_csv(target / "effects.csv", index=False)
     (target / "ranking.tex").write_text(_latex(name, ranking))
     (target / "ranking.html").write_text(_page(name, ranking, [target / f"{key}.png" for key in pictures]))
 
@@ -42,14 +53,17 @@ def _page(name: str, ranking: pd.DataFrame, pictures: Sequence[Path]) -> str:
     warm_up = ranking["warm_up"].map(lambda share: f"{100 * share:.2g} % of the rounds" if share else "none")
     facts = ranking[["family", "compressed", "memory"]].assign(**{"warm-up": warm_up, "note": ranking["note"]})
     shown = pd.concat([places, in_words(ranking), facts], axis=1)
-    content = {file.stem: base64.b64encode(file.read_bytes()).decode() for file in pictures}
+    figure = (
+        '<figure><img alt="{}" src="data:image/png;base64,{}">\n<figcaption class="note">{}</figcaption></figure>'
+    )
+    content = [(one.stem, base64.b64encode(one.read_bytes()).decode(), CAPTIONS[one.stem]) for one in pictures]
     parts = {
         "title": html.escape(f"Bits to target: {name}"),
         "summary": f"{ranking['entry'].nunique()} entries. docs/leaderboard.md explains the comparison.",
         "style": STYLE.read_text(),
         "table": shown.to_html(index=False, border=0),
         "filters": json.dumps(FILTERS),
-        **content,
+        "figures": "\n".join(figure.format(*one) for one in content),
     }
     template = Path(__file__).with_name("page.html").read_text()
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)

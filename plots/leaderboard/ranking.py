@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -57,26 +57,29 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
     facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "memory", "note"]].first())
     ends = [_ends(frame[frame["task"] == task], task, metric) for task, (metric, _) in goals.items()]
     parts, pairs = [], []
-    for place in range(max(len(levels) for _, levels in goals.values())):
-        targets = {task: levels[place] for task, (_, levels) in goals.items() if place < len(levels)}
-        needs = {
-            task: statistics.needs(frame[frame["task"] == task], goals[task][0], target)
-            for task, target in targets.items()
-        }
+    for level, (targets, needs) in enumerate(by_level(frame, goals), start=1):
         together = pd.concat(needs.values())
         compared = statistics.compare(together)
         for task, some in {ALL: together, **needs}.items():
-            rows = _costs(some, facts).assign(level=place + 1, task=task, target=targets.get(task))
+            rows = _costs(some, facts).assign(level=level, task=task, target=targets.get(task))
             rows["missed"] = rows["runs"].max() - rows["reached"]
             names = rows.index[rows["missed"] == 0]
             rows["rank"] = statistics.ranks(compared, names if task == ALL else [])
             parts.append(rows.sort_values(["rank", "missed", "bits"], kind="stable"))
-        pairs.append(compared.assign(level=place + 1))
+        pairs.append(compared.assign(level=level))
     found = (
         pd.concat(parts).rename_axis("entry").reset_index().merge(pd.concat(ends), how="left", on=["task", "entry"])
     )
     first = ["level", "task", "rank", "entry", "label", "bits", "bits_low", "bits_high", "reached", "runs"]
     return found[[*first, *found.columns.difference(first, sort=False)]], pd.concat(pairs, ignore_index=True)
+
+
+def by_level(frame: pd.DataFrame, goals: Goals) -> Iterator[tuple[dict[str, float], dict[str, pd.DataFrame]]]:
+    """For each level: its values by task, and what runs need to reach them, see `statistics.needs`, by task."""
+    for place in range(max(len(levels) for _, levels in goals.values())):
+        targets = {task: levels[place] for task, (_, levels) in goals.items() if place < len(levels)}
+        rows = {task: frame[frame["task"] == task] for task in targets}
+        yield targets, {task: statistics.needs(rows[task], goals[task][0], targets[task]) for task in targets}
 
 
 def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:

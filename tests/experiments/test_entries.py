@@ -56,6 +56,7 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     best = trials[trials["round"] == 4].sort_values("grad_norm")["lr"].iloc[0]
     [chosen] = read(folder).tasks.values()
     assert chosen.setting == {"lr": best}
+    assert read(folder).parts["memory"] == "Markov(dense_rounds=0)"
     assert read(folder).memory == 5  # the uplink's memory, the downlink's signal and AMSGrad's m, v and v̂
     assert set(judged["lr"]) == {best}
     check.main([str(folder.parents[2])])
@@ -132,6 +133,8 @@ def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
     assert "missing" in problems(folder)[0]
     write(replace(entry, seeds=[0]), rows[rows["seed"] != 1], folder)
     assert problems(folder) == ["lacks seeds 1"]
+    write(replace(entry, parts={}), rows, folder)
+    assert problems(folder) == ["its parts are not those of the method"]
     write(replace(entry, memory=1.0), rows, folder)
     assert problems(folder) == ["says that a worker keeps 1 numbers per coordinate; it keeps 5"]
     write(replace(entry, version="other"), rows, folder)

@@ -24,10 +24,21 @@ def enter(place: Path, name: str, rate: float, bits: float = 32.0, version: str 
     chosen = Chosen(setting={"lr": 0.1}, tried={"lr": [0.1, 1.0]}, inside=False, note="", config={})
     entry = Entry(
         track=TRACK, version=version or track.version, name=name, algorithm=name, label=name.title(), color="#D55E00",
-        marker="o", family="made up", overrides=[], packages=[], memory=2.0,
+        marker="o", family="made up", overrides=[], packages=[], memory=2.0, parts={"memory": name, "update": "SGD"},
         seeds=list(range(seeds)), tasks={task: chosen}, code={}, machines=[],
     )  # fmt: skip
-    looks = ["label", "color", "marker", "family", "memory", "note", "task_label", "algorithm"]
+    looks = [
+        "label",
+        "color",
+        "marker",
+        "family",
+        "memory",
+        "part.memory",
+        "part.update",
+        "note",
+        "task_label",
+        "algorithm",
+    ]
     rows = pd.concat([trials, judged]).drop(columns=looks).assign(algorithm="any", compressor="Any", run="1")
     write(entry, rows, place / "leaderboard" / TRACK / name)
 
@@ -77,9 +88,9 @@ def test_the_command_prints_ranks_and_leaves_its_files(places: tuple[Path, Path]
     first = next(line for line in out.splitlines() if line.startswith("1\t"))
     assert first.split("\t")[1] == "Signs"
     target = places[1] / "rankings" / TRACK
-    names = [f"{name}.{end}" for name in ("bits", "front", "curves") for end in ("pdf", "png")]
+    names = [f"{name}.{end}" for name in ("bits", "front", "curves", "effects") for end in ("pdf", "png")]
     assert {file.name for file in target.iterdir()} == {
-        *names, "ranking.csv", "pairs.csv", "ranking.tex", "ranking.html",
+        *names, "ranking.csv", "pairs.csv", "effects.csv", "ranking.tex", "ranking.html",
     }  # fmt: skip
     table = pd.read_csv(target / "ranking.csv")
     pd.testing.assert_series_equal(table["bits"], leaderboard.ranking(TRACK, places[1])["bits"])

@@ -1,0 +1,35 @@
+"""What a method is made of, as text: two entries that differ in one part show what this part does."""
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import Channel
+
+
+def parts_of(algorithm: Algorithm, partition: str) -> dict[str, str]:
+    """The parts of a method by name, with their options.
+
+    memory: what senders remember, a channel without its compressor. compressor: what it compresses by. Both name
+    the uplink and the downlink, or one of them if they are alike. update: the update rule. partition: the run's.
+    method: the class of the method with all its other options.
+    """
+    ways = (algorithm.uplink, algorithm.downlink)
+    return {
+        "memory": _both([_described(way, leave_out={"compressor"}) for way in ways]),
+        "compressor": _both([repr(way.compressor) for way in ways]),
+        "update": repr(algorithm.update),
+        "partition": partition,
+        "method": _described(algorithm, leave_out={"uplink", "downlink", "update"}),
+    }
+
+
+def _described(one: Algorithm | Channel, leave_out: Iterable[str]) -> str:
+    options: dict[str, Any] = {part.name: getattr(one, part.name) for part in fields(one)}
+    said = ", ".join(f"{name}={value!r}" for name, value in options.items() if name not in leave_out)
+    return f"{type(one).__name__}({said})"
+
+
+def _both(ways: list[str]) -> str:
+    return ways[0] if ways[0] == ways[1] else f"{ways[0]} up, {ways[1]} down"

@@ -1,0 +1,99 @@
+"""What each part of a method does to the bits: entries that differ in one part alone, compared."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import combinations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from plots.figure import curves
+from plots.leaderboard import statistics
+from plots.leaderboard.ranking import Goals, by_level
+
+KEYS = ["part", "one", "other"]
+ALONE = ["one_alone", "other_alone"]
+COLUMNS = ["level", *KEYS, "pairs", "both", *ALONE, "times", "low", "high"]
+
+
+def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
+    """Compare the entries that differ in one part alone, for every part and every two of its values.
+
+    `needs` are those of `statistics.needs`. `parts` has a row for each entry and a column for each part, as
+    `experiments.entries.parts.parts_of` describes them.
+
+    A row's `pairs` counts such pairs of entries. In `both` of them every run of both entries reached the level; in
+    `one_alone` and `other_alone` those of one entry alone. Over the first, `times` is how many times fewer bits
+    `other` needs than `one`: a geometric mean over pairs, tasks and seeds with a 95 % interval of the seeds.
+    """
+    bits, is_bound = statistics.over_tasks(needs)
+    reach = bits.notna().all() & ~is_bound.any()
+    pairs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
+    for part, values in parts.items():
+        for _, alike in values.groupby([parts[name] for name in parts if name != part]):
+            for one, other in combinations(alike.sort_values().index, 2):
+                if alike[one] != alike[other]:
+                    pairs[str(part), alike[one], alike[other]].append((one, other))
+    found = []
+    for (part, one, other), names in pairs.items():
+        both = [pair for pair in names if reach[list(pair)].all()]
+        logs = np.mean([np.log(bits[mine] / bits[theirs]) for mine, theirs in both] or [[np.nan]], axis=0)
+        alone = [sum(reach[pair[place]] and not reach[pair[1 - place]] for pair in names) for place in (0, 1)]
+        found.append((part, one, other, len(names), len(both), *alone, *statistics.geometric_interval(np.exp(logs))))
+    return pd.DataFrame(found, columns=COLUMNS[1:])
+
+
+def at_levels(frame: pd.DataFrame, goals: Goals) -> pd.DataFrame:
+    """`effects` at each level of a track, for all its tasks together. Columns `part.…` of the rows have the parts."""
+    parts = frame.filter(like="part.").groupby(frame["algorithm"]).first().rename(columns=lambda name: name[5:])
+    needs = (pd.concat(each.values()) for _, each in by_level(frame, goals))
+    found = [effects(one, parts).assign(level=level) for level, one in enumerate(needs, start=1)]
+    return pd.concat(found, ignore_index=True)[COLUMNS]
+
+
+def drawn(table: pd.DataFrame) -> Figure:
+    """A line for each comparison and a dot for each level: how many times fewer bits, with 95 % intervals.
+
+    If no pair reached the level with both, a word says which value reached it.
+    """
+    lines = table[KEYS].drop_duplicates().agg(tuple, axis=1).tolist()
+    with plt.style.context(str(curves.STYLE)):
+        figure, axis = plt.subplots(figsize=(7, 1.1 + 0.2 * len(lines)), layout="constrained")
+        shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, table["level"].nunique()))
+        for (level, rows), shade in zip(table.groupby("level"), shades, strict=True):
+            y = [lines.index(line) for line in rows[KEYS].agg(tuple, axis=1)]
+            axis.hlines(y, rows["low"], rows["high"], color=shade, linewidth=1.4)
+            axis.plot(rows["times"], y, "o", color=shade, label=f"level {level}")
+        names = _names({value for line in lines for value in line[1:]})
+        for y, line in enumerate(lines):
+            rows = table[table[KEYS].agg(tuple, axis=1) == line]
+            alone = [value for value, name in zip(line[1:], ALONE, strict=True) if rows[name].any()]
+            if rows["times"].isna().all() and len(alone) == 1:
+                axis.text(1, y, f" only {names[alone[0]]} gets there", va="center", fontsize=7)
+        axis.axvline(1, color="#999999", linewidth=0.8)
+        said = [f"{part}: {names[one]} → {names[other]}" for part, one, other in lines]
+        axis.set_yticks(range(len(lines)), [textwrap.fill(text, 50) for text in said], fontsize=7)
+        axis.set(xscale="log", xlabel="times fewer bits with the second", ylim=(len(lines) - 0.4, -0.6))
+        curves.set_log_ticks(axis.xaxis, may_be_short=False)
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
+    return figure
+
+
+def _names(values: Iterable[str]) -> dict[str, str]:
+    """Values by the names of their classes, with the options that not all values of the same class share."""
+    kinds = defaultdict(list)
+    for value in values:
+        kinds[re.sub(r"\(.*?\)", "", value)].append(value)
+    found = {}
+    for kind, alike in kinds.items():
+        options = {value: re.findall(r"\w+=[^,()]+", value) for value in alike}
+        for value, mine in options.items():
+            own = [word for word in mine if not all(word in theirs for theirs in options.values())]
+            found[value] = f"{kind}({', '.join(own)})" if own else kind
+    return found
