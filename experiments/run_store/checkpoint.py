@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from algorithms.core.algorithm import leaves
 from common.errors import RunError
 from common.files import atomic, remove_halves, sync
 from experiments.cluster.ranks import Ranks
@@ -60,11 +61,10 @@ class Checkpoint:
             self._remove_but({t, self._whole})
         self._whole = t
 
-    def load(
-        self, ids: Sequence[int], device: torch.device, accept: Callable[[dict], object] = lambda state: None
-    ) -> dict | None:
+    def load(self, own: dict, ids: Sequence[int], accept: Callable[[dict], object]) -> dict | None:
         """The newest state that is whole on every rank, with the workers `ids`; None where none was ever saved.
 
+        own: the trainer's state of now, whose tensors workers and replica must resemble.
         accept: raises an error for a state that cannot be this run's. All ranks call this, once the run's folder is
         there. What is damaged is said on stderr. Raises RunError where there is no whole one, or on a rank that does
         not see the folder that the first one sees, and LostContact.
@@ -75,7 +75,7 @@ class Checkpoint:
             self._check_shared((self._folder / str(t) / "shared.pt").is_file())
             state = None
             try:
-                state = _read_all(self._folder / str(t), ids, device)
+                state = _read_all(self._folder / str(t), ids, own)
                 accept(state)
             except (MemoryError, torch.OutOfMemoryError):
                 raise  # says nothing of the files
@@ -162,20 +162,35 @@ def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
     return f"sha256 {digest.hexdigest()}\n".encode()
 
 
-def _read_all(place: Path, ids: Sequence[int], device: torch.device) -> dict:
+def _read_all(place: Path, ids: Sequence[int], own: dict) -> dict:
     def read(name: str) -> dict:
-        return _load(place / f"{name}.pt", device)
+        return _load(place / f"{name}.pt", own["statistics"].device)
 
-    shared = read("shared")
-    own = _joined([read(f"worker-{worker}") for worker in ids], partial(torch.stack, dim=-2))
-    statistics = own.pop("statistics")
-    cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **own}}
+    shared, wanted = read("shared"), {**own["cluster"]["workers"], "statistics": own["statistics"]}
+    del wanted["ids"]
+    workers = [read(f"worker-{worker}") for worker in ids]
+    _check_form("shared.pt", shared["cluster"]["replica"], own["cluster"]["replica"])
+    for worker, found in zip(ids, workers, strict=True):
+        _check_form(f"worker-{worker}.pt", found, _row(wanted, 0))
+    joined = _joined(workers, partial(torch.stack, dim=-2))
+    statistics = joined.pop("statistics")
+    cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **joined}}
     if cuts := shared.get("cuts"):
         count = len(cuts) - 1
         cluster["server"] = _joined(
             [read(f"server-{i}-of-{count}") for i in range(count)], partial(torch.cat, dim=-1)
         )
     return {**shared, "cluster": cluster, "statistics": statistics}
+
+
+def _check_form(file: str, found: dict, own: dict) -> None:
+    """Raise ValueError where a state has other tensors than this run's own: they may take any amount of memory."""
+    forms = [
+        {name: leaf is not None and (leaf.dtype, leaf.layout, leaf.shape) for name, leaf in leaves(state)}
+        for state in (found, own)
+    ]
+    if odd := [str(name) for name in {**forms[0], **forms[1]} if forms[0].get(name) != forms[1].get(name)]:
+        raise ValueError(f"{file}: {', '.join(odd)}: other tensors than this run has")
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,6 @@ from functools import wraps
 from itertools import count
 from pathlib import Path
 
-import torch
 import yaml
 
 from common.errors import RunError, is_full
@@ -183,11 +182,11 @@ class RunFolder:
         if not self.path.is_dir():
             raise RunError(f"{self.path}: the folder was removed; the same command begins anew")
 
-    def resume(self, ids: Sequence[int], device: torch.device, restore: Callable[[dict], object]) -> bool:
+    def resume(self, own: dict, ids: Sequence[int], restore: Callable[[dict], object]) -> bool:
         """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
 
-        restore: takes the state; raises an error for one that cannot be this run's. Returns whether there is a
-        checkpoint. Raises RunError where none can be resumed, and LostContact.
+        own: the trainer's state of now. restore: takes the saved state; raises an error for one that cannot be this
+        run's. Returns whether there is a checkpoint. Raises RunError where none can be resumed, and LostContact.
         """
 
         def accept(state: dict) -> None:
@@ -195,7 +194,7 @@ class RunFolder:
                 raise ValueError(f"{self.metrics.name}: is shorter than it was then, {size} bytes")
             restore(state)
 
-        state = self._checkpoint.load(ids, device, accept)
+        state = self._checkpoint.load(own, ids, accept)
         if state and self._ranks.is_first:
             self._cut(state["metrics_size"])
         return state is not None

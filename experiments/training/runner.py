@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import exchange
@@ -64,8 +63,8 @@ def bring_to_end(
 
 def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
     """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
-    resume = partial(folder.resume, trainer.cluster.ids, trainer.task.device, trainer.load_state_dict)
-    resumed = trainer.is_resumable and resume()
+    state, ids = trainer.state_dict(), trainer.cluster.ids
+    resumed = trainer.is_resumable and folder.resume(state, ids, trainer.load_state_dict)
     folder.tidy()
     folder.describe(plain(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}

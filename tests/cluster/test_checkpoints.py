@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from checkpoint_support import resign
 from cluster_support import (
     RUNS,
@@ -107,6 +108,23 @@ def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: RunCon
     assert f"{file.parent}: UnpicklingError: Weights only load failed" in str(error.value)
     assert f"delete {stopped} to begin anew" in str(error.value)
     assert not (tmp_path / "traces").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("more", lambda state: torch.zeros(3)),
+        ("memory", lambda state: state["memory"][..., :1].expand(2, 10**13)),
+        ("memory", lambda state: state["memory"].to_sparse()),
+    ],
+)
+def test_a_checkpoint_with_odd_tensors_is_refused(name: str, change: Callable, stopped: Path, run: RunConfig) -> None:
+    shutil.rmtree(stopped / "checkpoint" / "4")
+    for worker in range(1, 8):
+        file = stopped / "checkpoint" / "5" / f"worker-{worker}.pt"
+        resign(file, lambda state: state.update({name: change(state)}))
+    with pytest.raises(RunError, match=f"worker-1.pt: {name}: other tensors than this run has"):
+        go(*LOGREG, f"results_dir={run.results_dir}")
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: RunConfig) -> None:
