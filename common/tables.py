@@ -1,6 +1,9 @@
-"""Tables: columns at a terminal, tab-separated lines for a file or another program."""
+"""Tables: columns at a terminal, tab-separated lines for a file or another program, CSV."""
 
+import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -9,6 +12,8 @@ from rich.text import Text
 from common.errors import visible
 
 Rows = Sequence[Sequence[str]]
+
+_FORMULA = r"^(?=[=@\t\r]|[+-](?![\d.e+-]*$))"  # the beginning of a text that a spreadsheet would compute
 
 
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -31,6 +36,12 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.file.flush()
         except BrokenPipeError:  # of a reader that has seen enough
             console.on_broken_pipe()
+
+
+def write_csv(frame: Any, file: Path, **options: Any) -> None:
+    """Write a table of pandas as CSV. An apostrophe keeps spreadsheets from computing texts as formulas."""
+    frame = frame.rename(columns=lambda name: re.sub(_FORMULA, "'", str(name)))
+    frame.replace(_FORMULA, "'", regex=True).to_csv(file, index=False, **options)
 
 
 def differing(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:

@@ -14,7 +14,7 @@ from common.files import regular
 from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import LARGEST_INDEX, Dataset, Place
-from data.download import download
+from data.download import Url, download
 from data.pinned import PACKED, pinned, unpacked
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
@@ -31,7 +31,7 @@ PINNED = {
 def load(
     name: str,  # a9a | mushrooms | phishing | w8a
     data_dir: Place[str | Path],  # where data sets are looked for and kept
-    url: Place[str] = HOST,  # the folder on the web that has the files
+    url: Url = HOST,  # the folder on the web that has the files
 ) -> Dataset:
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 

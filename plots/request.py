@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from common.errors import RunError, UsageError, exit_with_message
 from common.files import atomic
 from common.names import unknown
+from common.tables import write_csv
 from plots.runs import find
 from plots.runs.find import CHOOSING
 from plots.runs.read import RunRecord
@@ -138,4 +139,4 @@ def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) 
 def write_rows(frame: pd.DataFrame, target: Path) -> None:
     """A table as CSV, without the columns that only drawing needs."""
     with atomic(target) as file:
-        frame.drop(columns=_LOOKS, errors="ignore").to_csv(file, index=False)
+        write_csv(frame.drop(columns=_LOOKS, errors="ignore"), file)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Annotated, Any, Literal, Self, get_args
 
-from annotated_types import Ge, Gt
+from annotated_types import Ge, Gt, Le
 from omegaconf import DictConfig, OmegaConf
 from pydantic import BeforeValidator, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -80,6 +80,8 @@ def limits(kind: Any) -> list[str]:
             return ["positive"]
         case Ge():
             return [f"at least {kind.ge}"]
+        case Le():
+            return [f"at most {kind.le}"]
     return [words for part in get_args(kind) for words in limits(part)]
 
 
@@ -152,7 +154,7 @@ class RunConfig:
         False,
         "on a GPU, use deterministic algorithms only, and fail where there is none; CPU runs stay the same",
     )
-    threads: PositiveInt | None = key(
+    threads: Annotated[PositiveInt, Le(1024)] | None = key(
         None,
         "threads of torch; null: 1 for small rounds, the run's cores for large ones, or OMP_NUM_THREADS",
         unit="threads",

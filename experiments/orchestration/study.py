@@ -138,7 +138,7 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
             command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
             console.print(shlex.join(command))
     with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
-        choices.to_csv(file, index=False)
+        tables.write_csv(choices, file)
 
 
 def _number(value: float) -> str:

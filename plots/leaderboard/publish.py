@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
+from common.tables import write_csv
 from plots.figure import curves
 from plots.leaderboard import draw, effects
 from plots.leaderboard.ranking import ALL, Goals, in_words
@@ -40,9 +41,9 @@ def publish(
         pictures["effects"] = effects.drawn(table)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
-    ranking.to_csv(target / "ranking.csv", index=False)
-    pairs.to_csv(target / "pairs.csv", index=False)
-    table.to_csv(target / "effects.csv", index=False)
+    write_csv(ranking, target / "ranking.csv")
+    write_csv(pairs, target / "pairs.csv")
+    write_csv(table, target / "effects.csv")
     (target / "ranking.tex").write_text(_latex(name, ranking))
     (target / "ranking.html").write_text(_page(name, ranking, [target / f"{key}.png" for key in pictures]))
 
