@@ -30,7 +30,7 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
     # Not the tempfile module: its files are readable by their owner alone, and data folders are shared.
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{uuid4().hex}.tmp")
     try:
-        with naming(target):
+        with naming(target, temporary):
             yield temporary
             if durable:
                 sync(temporary)
@@ -94,13 +94,15 @@ def sync(*places: Path) -> None:
 
 
 @contextmanager
-def naming(target: Path) -> Iterator[None]:
+def naming(target: Path, temporary: Path | None = None) -> Iterator[None]:
     """Turn whatever says that there is no room to write into an OSError that says where: into the file `target`, or
-    somewhere below the folder `target`."""
+    somewhere below the folder `target`. An error of the system that names no file, or `temporary`, names it too."""
     try:
         yield
     except (OSError, RuntimeError) as error:
         if not is_full(error):
+            if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+                error.filename = str(target)
             raise
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from common.errors import RunError, is_full
+from common.errors import RunError
 from common.files import atomic, held, naming, refuse_links, remove_halves, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
@@ -91,6 +91,10 @@ class RunFolder:
                 self.aside = next(name for name in names if not name.exists())
                 self.path.rename(self.aside)
             yield
+
+    def is_writable(self) -> bool:
+        """Whether this user may change it; another user may read and show it."""
+        return os.access(self.path, os.W_OK)
 
     def is_finished(self) -> bool:
         """Whether today's code finished the run. Only the first rank can tell; it verifies all but the checkpoint.
@@ -264,12 +268,13 @@ class RunFolder:
         self._write(name, as_json(content, self._run))
 
     def _write_status(self, content: dict, size: int | None = None) -> None:
-        """Write status.json, which counts on the first `size` bytes of rows or all; on a full disk over the last."""
+        """Write status.json, which counts on the first `size` bytes of rows or all. Where no file can be added, the
+        last one is written over."""
         content = {**content, "metrics_size": self.metrics.stat().st_size if size is None else size}
         try:
             self._write_json(STATUS, content)
-        except OSError as error:
-            if not (is_full(error) and (self.path / STATUS).exists()):
+        except OSError:
+            if not (self.path / STATUS).exists():
                 raise
             with (self.path / STATUS).open("r+b") as file:
                 file.write(as_json(content, self._run))

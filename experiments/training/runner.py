@@ -41,6 +41,10 @@ def bring_to_end(
     try:
         ranks.agree(_settings(run))
         trainer = None if ranks.from_first(folder.is_finished()) else build(run, ranks)
+        if trainer is None and not folder.is_writable():
+            display.say(f"already finished, and another user's: {folder.path}")
+            display.skip(run.rounds)
+            return folder
         with folder.locked():
             if trainer is None or ranks.from_first(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
@@ -107,15 +111,16 @@ class _Rounds:
             stopped = self._train(fresh)
             is_over = trainer.t == trainer.rounds
             summary = summarise(folder.rows(), trainer.lrs) if is_over and self._ranks.is_first else {}
+            folder.save(self._snapshot, trainer.cluster.ids)
+            if is_over:
+                folder.finish(self._run.packages, summary)
         except BaseException as error:
             self._keep(error)
             raise
-        folder.save(self._snapshot, trainer.cluster.ids)
         if not is_over:
             message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
             folder.set_status("interrupted", round=trainer.t, error=message)
             raise Interrupted(message)
-        folder.finish(self._run.packages, summary)
         folder.tidy(keep=1)
         if stopped:
             raise Interrupted(f"stopped; this run was just finished: {folder.path}")

@@ -62,6 +62,16 @@ def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.Captur
     assert status(path)["status"] == "finished"
 
 
+def test_a_finished_run_of_another_user_is_shown(results, monkeypatch, capsys):
+    path = go(*SMALL, results)
+    before = [file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()]
+    monkeypatch.setattr(RunFolder, "is_writable", lambda folder: False)
+    monkeypatch.setattr(RunFolder, "locked", None)
+    go(*SMALL, results, "algorithm.display.label=mine")
+    assert f"already finished, and another user's: {path}" in capsys.readouterr().err.replace("\n", "")
+    assert [file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()] == before
+
+
 def test_damaged_files_are_named(interrupted: Path, results: str, capsys: pytest.CaptureFixture) -> None:
     for text in ("", "{}", "[]"):
         (interrupted / "status.json").write_text(text)
@@ -165,14 +175,16 @@ def test_a_run_without_room(size, disk, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fine", [1, 5])
-def test_wherever_a_file_cannot_be_put_in_place(fine, results, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("fine", "number"), [(1, errno.ENOSPC), (5, errno.ENOSPC), (5, errno.EACCES), (7, errno.EACCES)]
+)
+def test_wherever_a_file_cannot_be_put_in_place(fine, number, results, tmp_path, monkeypatch, capsys):
     left, replace = [fine], os.replace
 
     def failing(source: Path, target: Path) -> None:
         left[0] -= 1
         if left[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(number, os.strerror(number))
         replace(source, target)
 
     monkeypatch.setattr(files.os, "replace", failing)
@@ -180,7 +192,8 @@ def test_wherever_a_file_cannot_be_put_in_place(fine, results, tmp_path, monkeyp
     assert halted(command) == 1
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert line.startswith(f"error: {where(*command)}{os.sep}")
-    assert "No space left on device" in line
+    assert os.strerror(number) in line
+    assert ".tmp" not in line
     monkeypatch.undo()
     if _lines(where(*command)):
         assert status(where(*command))["status"] == "failed"
