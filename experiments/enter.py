@@ -81,10 +81,15 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
         raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")
     found = []
     for one in algorithms:
-        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
+        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *own_words(rest)])).strip("-")
         path_name(name, "name")
         found.append(Candidate(track, name, one, rest, places, packages))
     return found, seeds
+
+
+def own_words(overrides: Sequence[str]) -> list[str]:
+    """The overrides without those of `algorithm.entry`, which change what is tried and not the method."""
+    return [word for word in overrides if not word.startswith("algorithm.entry.")]
 
 
 def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
@@ -136,7 +141,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         version=track.version,
         name=candidate.name,
         algorithm=candidate.algorithm,
-        label=", ".join([method.display["label"], *candidate.overrides]),
+        label=", ".join([method.display["label"], *own_words(candidate.overrides)]),
         color=method.display["color"],
         marker=method.display["marker"],
         family=method.entry.get("family", ""),

@@ -66,7 +66,7 @@ def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
     content = {**asdict(entry), "rows_sha256": digest}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=118)
     with atomic(folder / ENTRY, durable=True) as file:
-        file.write_bytes(checksums.as_yaml(text, folder.name))
+        file.write_bytes(checksums.as_yaml(text, checksums.id_of(folder)))
 
 
 def read(folder: Path) -> Entry:

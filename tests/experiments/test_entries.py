@@ -2,8 +2,9 @@
 
 import signal
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from common.errors import UsageError
 from experiments import check, enter
 from experiments.config.compose import CONF, choices
-from experiments.entries.entry import read, read_rows, write
+from experiments.entries.entry import Entry, read, read_rows, write
 from experiments.entries.verify import problems
 from experiments.training.build import build_algorithm
 
@@ -79,6 +80,15 @@ def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
 def test_what_a_track_fixes_is_not_set(word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         enter.read(["track=digits", "algorithm=cd_adam", word])
+
+
+def test_an_entry_is_named_after_what_changes_the_method(tmp_path: Path) -> None:
+    [candidate], _ = enter.read(["track=digits", "algorithm=ef21", "compressor.ratio=0.1", "algorithm.entry.lr=3"])
+    assert candidate.name == "ef21-compressor.ratio-0.1"
+    assert candidate.grids["digits"]["lr"][3] == 3.0
+    empty: dict[str, Any] = {one.name: "" for one in fields(Entry)}
+    write(Entry(**empty | {"tasks": {}}), pd.DataFrame({"run": ["1"]}), tmp_path / candidate.name)
+    assert read(tmp_path / candidate.name).tasks == {}
 
 
 @pytest.mark.slow
