@@ -25,18 +25,16 @@ from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
 from plots.leaderboard import statistics
 from plots.leaderboard.ranking import ALL, in_words, rank
-from plots.request import answering, parse, words
+from plots.request import asked
 
 DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    given = words("experiments.leaderboard", __doc__, arguments)
-    with answering():
-        request = parse(given, DEFAULTS)
-        results_dir, asked = request["results_dir"], [name for name in request["track"].split(",") if name]
-        names = asked or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
+    with asked("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
+        results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
+        names = tracks or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         for name in names:

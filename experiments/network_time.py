@@ -27,7 +27,7 @@ from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from plots.request import NETWORK, answering, chosen, chosen_runs, network, parse, positive, words
+from plots.request import NETWORK, asked, chosen, chosen_runs, network, positive
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
 from plots.runs.network import pays, seconds_to
@@ -41,9 +41,8 @@ DEFAULTS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    given = words("experiments.network_time", __doc__, arguments)
-    with answering():
-        show(parse(given, DEFAULTS), Console(soft_wrap=True, highlight=False, markup=False))
+    with asked("experiments.network_time", __doc__, arguments, DEFAULTS) as request:
+        show(request, Console(soft_wrap=True, highlight=False, markup=False))
 
 
 def show(request: dict[str, str], console: Console) -> None:

@@ -21,18 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.files import atomic
-from plots.request import (
-    NETWORK,
-    Write,
-    answering,
-    chosen_runs,
-    folder,
-    network,
-    parse,
-    words,
-    write,
-    write_rows,
-)
+from plots.request import NETWORK, Write, asked, chosen_runs, folder, network, write, write_rows
 from plots.runs import find
 from plots.runs.find import CHOOSING
 
@@ -41,9 +30,7 @@ DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    given = words("experiments.report", __doc__, arguments)
-    with answering():
-        request = parse(given, DEFAULTS)
+    with asked("experiments.report", __doc__, arguments, DEFAULTS) as request:
         print(write(request, folder("results_dir", request["results_dir"]) / "report.html", WRITES))
 
 

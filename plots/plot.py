@@ -28,19 +28,7 @@ import pandas as pd
 from common.errors import UsageError
 from plots.figure import curves
 from plots.figure.spec import Panel
-from plots.request import (
-    NETWORK,
-    PICTURES,
-    answering,
-    chosen,
-    chosen_runs,
-    network,
-    parse,
-    positive,
-    words,
-    write,
-    write_rows,
-)
+from plots.request import NETWORK, PICTURES, asked, chosen, chosen_runs, network, positive, write, write_rows
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import ABOUT_BITS, AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
@@ -61,9 +49,7 @@ DEFAULTS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
-    given = words("plots.plot", __doc__, arguments)
-    with answering():
-        request = parse(given, DEFAULTS)
+    with asked("plots.plot", __doc__, arguments, DEFAULTS) as request:
         name = f"{request['y']}-over-{axis(request)}.png"
         print(write(request, Path(request["results_dir"], "plots", name), dict.fromkeys(PICTURES, draw)))
 

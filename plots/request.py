@@ -60,6 +60,16 @@ def answering() -> Iterator[None]:
             raise RunError(str(error)) from error
 
 
+@contextmanager
+def asked(
+    program: str, about: str | None, arguments: Sequence[str] | None, defaults: Mapping[str, str]
+) -> Iterator[dict[str, str]]:
+    """The request of a command line of key=value, which is answered within."""
+    given = words(program, about, arguments)
+    with answering():
+        yield parse(given, defaults)
+
+
 def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """The defaults with what the arguments say. Raises UsageError for an argument of another form or key."""
     values = dict(defaults)
