@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,7 +27,8 @@ from plots.runs.variants import DASHES
 Cell = TypeVar("Cell")
 _Places = list[list[tuple[str, Panel]]]
 
-STYLE = Path(__file__).with_name("style.mplstyle")
+styled = partial(plt.style.context, str(Path(__file__).with_name("style.mplstyle")), after_reset=True)
+"""The settings that pictures are drawn and saved with. Those of a user's matplotlibrc do not count."""
 
 WIDEST = 4
 """Panels beside each other, where there is room for them."""
@@ -57,7 +59,7 @@ def draw(
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
-    with plt.style.context(str(STYLE)):
+    with styled():
         width = width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if several else len(rows)))
         others = [name for name in names if not any(name in some for some in families)]
         groups = [frame[frame["algorithm"].isin(some)] for some in [*families, *_rows(others, MOST)]]
@@ -234,7 +236,7 @@ def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
 def save(figure: Figure, *targets: Path) -> None:
     """Write a figure to files, each of the type that its name ends in, and close it; exactly as wide as it is to be,
     where that was said. A PNG has 256 colours, which halves it and is not seen in curves."""
-    with plt.style.context(str(STYLE)):
+    with styled():
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             with naming(target):

@@ -25,7 +25,7 @@ def dots(ranking: pd.DataFrame) -> Figure:
     """
     tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
     names = {name: place for place, name in enumerate(hardest["entry"])}
-    with plt.style.context(str(curves.STYLE)):
+    with curves.styled():
         size = (1.4 + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
         figure, axes = plt.subplots(1, len(tasks), sharey=True, squeeze=False, figsize=size, layout="constrained")
         for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
@@ -54,7 +54,7 @@ def front(ranking: pd.DataFrame) -> Figure:
     A line joins the entries that no other entry beats in both.
     """
     tasks = _parts(ranking)
-    with plt.style.context(str(curves.STYLE)):
+    with curves.styled():
         across, down = min(2, len(tasks)), math.ceil(len(tasks) / 2)
         size = (0.4 + 3.1 * across, 2.6 * down)
         figure, axes = plt.subplots(down, across, squeeze=False, figsize=size, layout="constrained")

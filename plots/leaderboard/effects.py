@@ -63,7 +63,7 @@ def drawn(table: pd.DataFrame) -> Figure:
     If no pair reached the level with both, a word says which value reached it.
     """
     lines = table[KEYS].drop_duplicates().agg(tuple, axis=1).tolist()
-    with plt.style.context(str(curves.STYLE)):
+    with curves.styled():
         figure, axis = plt.subplots(figsize=(7, 1.1 + 0.2 * len(lines)), layout="constrained")
         shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, table["level"].nunique()))
         for (level, rows), shade in zip(table.groupby("level"), shades, strict=True):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,6 +117,16 @@ def test_a_figure_is_exactly_as_wide_as_it_is_to_be(tmp_path: Path) -> None:
     with Image.open(tmp_path / "it.png") as picture:
         assert picture.size[0] == pytest.approx(200 * 3.25, abs=1)
     assert len({round(axis.get_position().x0, 2) for axis in figure.axes}) == 2
+
+
+def test_no_setting_of_a_users_matplotlibrc_changes_a_picture(tmp_path: Path) -> None:
+    theirs = {"text.usetex": True, "axes.facecolor": "yellow", "axes.grid": True, "figure.dpi": 30, "font.size": 20,
+              "image.cmap": "jet", "legend.loc": "center", "lines.linewidth": 5, "savefig.bbox": "tight",
+              "savefig.transparent": True, "xtick.bottom": False}  # fmt: skip
+    for name, settings in (("plain", {}), ("theirs", theirs)):
+        with mpl.rc_context(settings):
+            save(draw(two_by_two(), ROWS, "note"), tmp_path / f"{name}.png")
+    assert (tmp_path / "plain.png").read_bytes() == (tmp_path / "theirs.png").read_bytes()
 
 
 def test_families_are_those_that_are_given_and_a_method_may_be_in_two() -> None:
