@@ -87,7 +87,8 @@ def test_an_entry_is_named_after_what_changes_the_method(tmp_path: Path) -> None
     assert candidate.name == "ef21-compressor.ratio-0.1"
     assert candidate.grids["digits"]["lr"][3] == 3.0
     empty: dict[str, Any] = {one.name: "" for one in fields(Entry)}
-    write(Entry(**empty | {"tasks": {}}), pd.DataFrame({"run": ["1"]}), tmp_path / candidate.name)
+    empty["tasks"] = {}
+    write(Entry(**empty), pd.DataFrame({"run": ["1"]}), tmp_path / candidate.name)
     assert read(tmp_path / candidate.name).tasks == {}
 
 
