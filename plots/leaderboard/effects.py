@@ -64,7 +64,7 @@ def drawn(table: pd.DataFrame) -> Figure:
     """
     lines = table[KEYS].drop_duplicates().agg(tuple, axis=1).tolist()
     with curves.styled():
-        figure, axis = plt.subplots(figsize=(7, 1.1 + 0.2 * len(lines)), layout="constrained")
+        figure, axis = plt.subplots(figsize=(7, 1.1 + 0.28 * len(lines)), layout="constrained")
         shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, table["level"].nunique()))
         for (level, rows), shade in zip(table.groupby("level"), shades, strict=True):
             y = [lines.index(line) for line in rows[KEYS].agg(tuple, axis=1)]
@@ -78,9 +78,9 @@ def drawn(table: pd.DataFrame) -> Figure:
                 axis.text(1, y, f" only {names[alone[0]]} gets there", va="center", fontsize=7)
         axis.axvline(1, color="#999999", linewidth=0.8)
         said = [f"{part}: {names[one]} → {names[other]}" for part, one, other in lines]
-        axis.set_yticks(range(len(lines)), [textwrap.fill(text, 50) for text in said], fontsize=7)
+        axis.set_yticks(range(len(lines)), [textwrap.fill(text, 60) for text in said], fontsize=6)
         axis.set(xscale="log", xlabel="times fewer bits with the second", ylim=(len(lines) - 0.4, -0.6))
-        curves.set_log_ticks(axis.xaxis, may_be_short=False)
+        curves.set_log_ticks(axis.xaxis)
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
     return figure
 
