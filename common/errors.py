@@ -44,6 +44,10 @@ def exit_with_message() -> Iterator[None]:
     rank = _rank()
     where = f"rank {rank}: " if rank else ""
     try:
+        if not os.stat(".").st_nlink:  # libraries would abort without a word
+            raise UsageError("the working folder was removed: change to another one")
+        if (encoding := sys.getfilesystemencoding()) != "utf-8":
+            raise UsageError(f"this locale writes text in {encoding}, UTF-8 is needed: set PYTHONUTF8=1")
         yield
     except UsageError as error:
         # The same is wrong on all ranks of a machine: its first one speaks, and that of the first machine before a
@@ -62,9 +66,11 @@ def exit_with_message() -> Iterator[None]:
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:
-        more = f": {_NO_ROOM}" if error.errno in _FULL else ""
-        reason = f"{error.strerror or error}{more}"
-        _leave(1, f"error: {where}{error.filename}: {reason}" if error.filename else f"error: {where}{reason}")
+        more = {errno.EFBIG: ": raise the limit, ulimit -f"} | dict.fromkeys(_FULL, f": {_NO_ROOM}")
+        # Files are named where they are written; what is printed is left.
+        name = error.filename or ("standard output" if error.errno in _FULL else "")
+        reason = f"{error.strerror or error}{more.get(error.errno or 0, '')}"
+        _leave(1, f"error: {where}{name}: {reason}" if name else f"error: {where}{reason}")
     except KeyboardInterrupt as error:
         _leave(130, "" if rank else str(error) or "stopped")
 
@@ -97,9 +103,10 @@ def _rank() -> int:
 
 
 def _leave(status: int, message: str) -> NoReturn:
-    if message:
+    for stream in (sys.stderr, sys.stdout) if message else ():
         with suppress(OSError):  # where the output goes to a disk that is full
-            print(visible(message, allowed="\n\t"), file=sys.stderr, flush=True)
+            print(visible(message, allowed="\n\t"), file=stream, flush=True)
+            break
     distributed = sys.modules.get("torch.distributed")
     if distributed and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()

@@ -49,6 +49,8 @@ def start(
         if asked.config_path or asked.experimental_rerun:
             flag = "--config-path" if asked.config_path else "--experimental-rerun"
             raise UsageError(f"{flag}: configurations come from conf/; add your own by --config-dir")
+        if asked.resolve and not asked.cfg:
+            raise UsageError("--resolve: goes with --cfg job, which prints the configuration")
         if folders and not Path(asked.config_dir).is_dir():
             raise UsageError(f"--config-dir {asked.config_dir}: no such folder")
         if asked.help:

@@ -144,6 +144,8 @@ def parse(text: str) -> Override:
     try:
         override = OverridesParser.create().parse_override(text)
     except HydraException as error:
+        if dash := re.search("[‐-―−]", text):
+            raise UsageError(f"{text}: has the dash {dash[0]}; write - instead") from error
         key, _, value = text.partition("=")
         raise UsageError(
             f"{text}: not of the form key=value; leave out spaces within brackets, and put special characters into "

@@ -1,10 +1,12 @@
 """Runs that cannot go on, folders that are not as a run left them, and disks without room."""
 
 import errno
+import io
 import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -223,3 +225,44 @@ def test_what_says_that_there_is_no_room(error, full, tmp_path, capsys):
         said = capsys.readouterr().err
         assert (f"error: {target}: No space left on device: make room" in said) == full
         assert not target.exists()
+
+
+def test_what_no_command_can_work_in(tmp_path, monkeypatch, capsys):
+    """A folder that was removed, an encoding other than UTF-8."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(SystemExit, match="2"), exit_with_message():
+        pytest.fail("it went on")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(SystemExit, match="2"), exit_with_message():
+        pytest.fail("it went on")
+    assert capsys.readouterr().err.splitlines() == [
+        "error: the working folder was removed: change to another one",
+        "error: this locale writes text in ascii, UTF-8 is needed: set PYTHONUTF8=1",
+    ]
+
+
+def test_a_run_goes_on_where_nothing_can_be_printed_on_standard_error(results, monkeypatch, capsys):
+    """An error is then printed on standard output."""
+    full = io.TextIOWrapper(Path("/dev/full").open("wb", buffering=0), write_through=True)  # noqa: SIM115
+    monkeypatch.setattr(sys, "stderr", full)
+    path = go(*SMALL, results)
+    assert status(path)["status"] == "finished"
+    assert halted([*SMALL, "seed=-1"]) == 2
+    assert "error: seed=-1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EFBIG, "File too large", "a"), "error: a: File too large: raise the limit, ulimit -f\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), "error: standard output: No space left on device: make"),
+    ],
+    ids=str,
+)
+def test_what_a_limit_or_a_full_output_is_called(error, said, capsys):
+    with pytest.raises(SystemExit, match="1"), exit_with_message():
+        raise error
+    assert capsys.readouterr().err.startswith(said)

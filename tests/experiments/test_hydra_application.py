@@ -88,6 +88,8 @@ def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pyt
 
 REFUSED = {
     "-cn nowhere": "Cannot find primary config 'nowhere'",
+    "--resolve": "--resolve: goes with --cfg job, which prints the configuration",
+    "lr=1e−3": "lr=1e−3: has the dash −; write - instead",
     "--config-path conf": "--config-path: configurations come from conf/; add your own by --config-dir",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
     "-m lr=interval(0.1,1)": "does not support sweep type : INTERVAL",
