@@ -29,9 +29,10 @@ COMPUTE = (
 
 def git(*arguments: str) -> str | None:
     """What git answers in the source tree; None outside a repository or without git."""
+    words = ["git", "--no-optional-locks", *arguments]  # a killed process leaves no index.lock behind
     try:
         answer = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+            words, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None

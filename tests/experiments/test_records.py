@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from run_support import SMALL, go, halted, status, timeless, where
 from common.errors import RunError
 from experiments import check
 from experiments.orchestration.study import StudyFolder
+from experiments.run_store import code
 from experiments.run_store.checkpoint import Checkpoint, rounds
 from plots.runs.find import find
 from plots.runs.read import open_run
@@ -234,3 +236,16 @@ def test_a_file_system_that_syncs_no_folders(number, refused, results, monkeypat
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(OSError, match=number) if refused else nullcontext():
         go(*RUN, results)
+
+
+def test_git_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed run would leave the lock of git's index behind, and no commit would be possible."""
+    place = tmp_path / "code.py"
+    place.touch()
+    monkeypatch.setattr(code, "__file__", str(place))
+    for words in (["init"], ["add", "code.py"]):
+        subprocess.run(["git", *words], cwd=tmp_path, capture_output=True, check=True)
+    os.utime(place, (1, 1))  # which git would note in its index
+    before = (tmp_path / ".git" / "index").read_bytes()
+    assert code.revision()["uncommitted_changes"]
+    assert (tmp_path / ".git" / "index").read_bytes() == before
