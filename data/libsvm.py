@@ -53,7 +53,7 @@ def load_file(
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns
 ) -> Dataset:
-    """The binary data set in the svmlight `file`, kept decoded; its name is the file's stem.
+    """The binary data set in the svmlight `file`, kept decoded; it has the file's name.
 
     Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
     columns than `features`.
@@ -66,13 +66,12 @@ def load_file(
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
-    name = Path(file.stem).stem if file.suffix.lower() in PACKED else file.stem
-    place = Path(data_dir).expanduser() / "cache" / f"{name}-{found[:12]}"
-    arrays = cached(place, partial(_read, name, str(file), file), of=found)
+    place = Path(data_dir).expanduser() / "cache" / f"{file.name}-{found[:12]}"
+    arrays = cached(place, partial(_read, file.name, str(file), file), of=found)
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
-    return Dataset.from_arrays(name, arrays, features)
+    return Dataset.from_arrays(file.name, arrays, features)
 
 
 def _read(name: str, source: str, file: Path) -> Arrays:

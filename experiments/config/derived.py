@@ -1,6 +1,7 @@
-"""Keys that follow from others: rounds from epochs, a data file's hash."""
+"""Keys that follow from others: rounds from epochs, a data file's hash and name."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from experiments.config.compose import Config
 def complete(config: Config) -> None:
     """Fill in what follows, in place. Raises UsageError where it cannot be told."""
     task = config["task"]
+    _name_by_file(task)
     if {"rows", "batch_size"} <= task.keys():
         _count_in_epochs(config, task, config["cluster"]["workers"])
     elif config["epochs"] is not None:
@@ -45,6 +47,16 @@ def _count_in_epochs(config: Config, task: Config, workers: int) -> None:
         config["rounds"] = max(1, round(epochs * an_epoch))
     if config["eval_every"] is None:
         config["eval_every"] = an_epoch
+
+
+def _name_by_file(task: Config) -> None:
+    """Put the data file's name where a task's name, which is a folder's, and its label say {file}."""
+    dataset, display = task.get("dataset"), task.get("display")
+    file = Path(str(dataset.get("file"))).name if isinstance(dataset, dict) else ""
+    plain = re.sub(r"[^\w.+-]+", "_", file).lstrip("_.+-")
+    for node, key, name in ((task, "name", plain), (display, "label", file)):
+        if isinstance(node, dict) and isinstance(node.get(key), str):
+            node[key] = node[key].replace("{file}", name)
 
 
 def _pin_files(node: Any) -> None:

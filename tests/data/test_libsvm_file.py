@@ -80,7 +80,7 @@ def test_every_format_equals_the_dense_truth(
     for _ in ("from the file", "from the cache"):
         dataset = libsvm.load_file(file, tmp_path)
         monkeypatch.setattr(libsvm, "parse", None)
-        assert dataset.name == "my"
+        assert dataset.name == name
         assert np.array_equal(dataset.features.toarray(), dense)
         assert np.array_equal(dataset.labels, np.where(raw == 5, 1, -1))
         assert dataset.features.dtype == np.float64

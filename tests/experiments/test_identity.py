@@ -18,6 +18,7 @@ from run_support import SMALL, SVMLIGHT, small
 
 from algorithms.compressors import Compressor
 from common.errors import UsageError
+from data.libsvm import load_file
 from experiments.config.classes import defaults, parameters
 from experiments.config.compose import CONF
 from experiments.config.identity import of as identity
@@ -69,6 +70,15 @@ def test_changed_content_of_a_file_is_another_run(file: Path) -> None:
     assert identity(load_run(overrides)) == before
     file.write_text(SVMLIGHT.replace("0.5", "0.25", 1))
     assert identity(load_run(overrides)) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "task"), [("a9a.t", "logreg/a9a.t"), (".my (own) set.svm", "logreg/my_own_set.svm")]
+)
+def test_a_task_has_the_name_of_its_data_file(name: str, task: str, file: Path) -> None:
+    found = load_run(["task=logreg/file", f"task.dataset.file='{file.rename(file.with_name(name))}'"]).task
+    assert (found.name, found.display["label"]) == (task, name)
+    assert load_file(file.with_name(name), file.parent).name == name
 
 
 def test_where_a_class_of_this_project_is_defined_is_no_setting() -> None:
