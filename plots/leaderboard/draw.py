@@ -12,6 +12,7 @@ from plots.figure.spec import Panel
 from plots.leaderboard.ranking import Goals
 from plots.runs.columns import in_words, usual_scale
 from plots.runs.seeds import at_mean_costs, while_all_go_on
+from plots.runs.variants import DASHES
 
 _DARK = "#0b3a66"
 _LINE = 0.17  # inches per entry
@@ -26,7 +27,8 @@ def dots(ranking: pd.DataFrame) -> Figure:
     tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
     names = {name: place for place, name in enumerate(hardest["entry"])}
     with curves.styled():
-        size = (1.4 + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
+        beside = 0.2 + curves.LETTER * hardest["label"].str.len().max()
+        size = (beside + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
         figure, axes = plt.subplots(1, len(tasks), sharey=True, squeeze=False, figsize=size, layout="constrained")
         for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
             shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, rows["level"].nunique()))
@@ -41,7 +43,13 @@ def dots(ranking: pd.DataFrame) -> Figure:
             curves.set_log_ticks(axis.xaxis, may_be_short=False)
             above = f"{task}\n{in_words(rows['metric'].iloc[0])}"
             axis.legend(
-                loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, title=above, columnspacing=0.6, handletextpad=0
+                loc="lower center",
+                bbox_to_anchor=(0.5, 1),
+                ncols=3,
+                title=above,
+                columnspacing=0.6,
+                handletextpad=0,
+                handlelength=1,
             )
         axes[0, 0].set_yticks(list(names.values()), hardest["label"])
         axes[0, 0].set_ylim(len(names) - 0.4, -0.6)
@@ -51,12 +59,14 @@ def dots(ranking: pd.DataFrame) -> Figure:
 def front(ranking: pd.DataFrame) -> Figure:
     """All bits of a run against its final metric, in a panel for each task.
 
-    A line joins the entries that no other entry beats in both.
+    A line joins the entries that no other entry beats in both. Their names stand below, by number.
     """
     tasks = _parts(ranking)
     with curves.styled():
         across, down = min(2, len(tasks)), math.ceil(len(tasks) / 2)
-        size = (0.4 + 3.1 * across, 2.6 * down)
+        listed = ranking[ranking["front"].eq(True)].drop_duplicates(["task", "entry"])
+        wide, lines = curves.LETTER * max([0, *listed["label"].str.len()]), max([0, *listed["task"].value_counts()])
+        size = (0.4 + max(3.1, 0.6 + wide) * across, (2.4 + 0.17 * lines) * down)
         figure, axes = plt.subplots(down, across, squeeze=False, figsize=size, layout="constrained")
         for axis in axes.flat[len(tasks) :]:
             axis.remove()
@@ -66,11 +76,12 @@ def front(ranking: pd.DataFrame) -> Figure:
             best = rows[rows["front"].astype(bool)]
             axis.plot(rows["spent"], rows["end"], "o", color="#999999")
             axis.plot(best["spent"], best["end"], "o-", color=_DARK, drawstyle="steps-post")
-            for _, one in best.iterrows():
-                place = one["spent"], one["end"]
-                axis.annotate(one["label"], place, xytext=(3, 3), textcoords="offset points", fontsize=7)
+            below = [f"{in_words('bits')} of a run"]
+            for number, (place, alike) in enumerate(best.groupby(["spent", "end"]), start=1):
+                axis.annotate(str(number), place, xytext=(3, 3), textcoords="offset points", fontsize=7)
+                below += [f"{number}: {label}" for label in alike["label"]]
             axis.set(title=task, xscale="log", yscale=usual_scale(metric), ylabel=in_words(metric))
-            axis.set_xlabel(f"{in_words('bits')} of a run")
+            axis.set_xlabel("\n".join(below))
             axis.margins(0.12)
             for side in (axis.xaxis, axis.yaxis):
                 curves.set_log_ticks(side)
@@ -85,7 +96,9 @@ def behind(frame: pd.DataFrame, goals: Goals) -> Figure:
     ]
     shown = at_mean_costs(while_all_go_on(frame))
     ends = shown.groupby(["task", "algorithm"])["round"].transform("max")
-    shown = shown.assign(diverged=ends < shown["planned_rounds"])
+    looks = shown[["algorithm", "color", "marker"]].drop_duplicates("algorithm").set_index("algorithm")
+    dash = looks.groupby(["color", "marker"]).cumcount() % len(DASHES)  # of entries of one method
+    shown = shown.assign(diverged=ends < shown["planned_rounds"], dash=shown["algorithm"].map(dash))
     return curves.draw(shown, panels, "Means over seeds, bands from the least to the greatest.")
 
 

@@ -2,12 +2,14 @@
 
 import math
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from leaderboard_support import D, entry
 from scipy import stats
 
+from plots.leaderboard.draw import behind, dots, front
 from plots.leaderboard.effects import effects
 from plots.leaderboard.ranking import ALL, in_words, rank
 from plots.leaderboard.statistics import (
@@ -226,3 +228,22 @@ def test_a_part_is_judged_by_the_entries_that_share_all_others() -> None:
     assert found.loc[("b", "none"), "times"] == pytest.approx(2)  # of y alone
     assert found.loc[("x", "y"), counts].tolist() == [3, 2, 0, 1]
     assert found.loc[("x", "y"), "times"] == pytest.approx(4)
+
+
+@pytest.mark.slow
+def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart() -> None:
+    tasks = {f"task {n}": ("train_loss", (0.5, 0.1)) for n in range(4)}
+    names = [f"error feedback, update=sgd, compressor=scaled_sign {n}" for n in range(3)]
+    frame = pd.concat(entry(name, 1 + n, up=8 * (1 + n), task=task) for task in tasks for n, name in enumerate(names))
+    ranking = rank(frame, tasks)[0]
+    for picture, least in ((dots(ranking), 1), (front(ranking), 2)):
+        picture.canvas.draw()
+        for axis in picture.axes:
+            assert axis.get_window_extent().width > least * picture.dpi
+            assert axis.get_tightbbox().x0 >= -1
+            assert axis.get_tightbbox().x1 <= picture.bbox.width + 1
+        plt.close(picture)
+    picture = behind(frame, tasks)
+    looks = [(line.get_color(), line.get_marker(), line._dash_pattern[1]) for line in picture.axes[0].get_lines()]
+    assert len({str(look) for look in looks}) == len(names)
+    plt.close(picture)
