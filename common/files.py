@@ -80,14 +80,14 @@ def regular(file: Path) -> Path:
 def sync(*places: Path) -> None:
     """Wait until files' bytes and folders' entries are on the disk itself.
 
-    Raises OSError, but for a folder of a file system that cannot do this.
+    Raises OSError, except on a file system that cannot do this.
     """
     for place in places:
         descriptor = os.open(place, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not place.is_dir():
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                 raise
         finally:
             os.close(descriptor)

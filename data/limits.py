@@ -1,26 +1,32 @@
 """The memory that is free, and what would take more of it."""
 
+import re
 import sys
 from contextlib import suppress
-from pathlib import Path
+from itertools import product
+from pathlib import Path, PurePath
 
 from rich.filesize import decimal
 
 from common.errors import DataError
 
-MEMORY_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""What a container may use, by the newer and the older of Linux's ways."""
+MEMORY_FILES = ("/sys/fs/cgroup{}/memory.max", "/sys/fs/cgroup/memory{}/memory.limit_in_bytes")
+"""What a container or a control group may use, by the newer and the older of Linux's ways."""
+
+GROUPS = Path("/proc/self/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes that this process can still take, as far as Linux says: a machine's, or all of a container's."""
+    """Bytes that this process can still take, as far as Linux says: a machine's, or all of a container's or job's."""
     found = [sys.maxsize]
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
-    for file in MEMORY_FILES:
+    own = re.findall(r"^\d+:(?:memory)?:(/.*)$", GROUPS.read_text(), re.MULTILINE) if GROUPS.exists() else []
+    groups = {str(group) for path in ["/", *own] for group in (PurePath(path), *PurePath(path).parents)}
+    for file, group in product(MEMORY_FILES, groups):
         with suppress(OSError, ValueError):  # "max" is no number
-            found.append(int(Path(file).read_text()))
+            found.append(int(Path(file.format(group)).read_text()))
     return min(found)
 
 

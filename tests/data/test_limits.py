@@ -39,3 +39,9 @@ def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monke
     machine = free_memory()
     monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "own")))
     assert free_memory() == 12345 < machine
+    (tmp_path / "job" / "task").mkdir(parents=True)  # a job's limit holds for its tasks
+    (tmp_path / "job" / "limit").write_text("1234\n")
+    (tmp_path / "groups").write_text("5:cpu:/\n4:memory:/job/task\n0::/\n")
+    monkeypatch.setattr(limits, "MEMORY_FILES", (f"{tmp_path}{{}}/limit",))
+    monkeypatch.setattr(limits, "GROUPS", tmp_path / "groups")
+    assert free_memory() == 1234
