@@ -14,7 +14,7 @@ from hydra._internal.utils import get_args_parser
 from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
-from experiments.config.compose import CONF, choices, packages_of, register, roots, search_path
+from experiments.config.compose import CONF, choices, packages_of, parse, register, roots, search_path
 from experiments.config.messages import explain_hydra_errors
 
 __all__ = ["CONF", "start"]
@@ -58,6 +58,8 @@ def start(
             return
         if not is_about_hydra:
             overrides = rewrite(overrides)
+        if asked.multirun:
+            overrides = _with_swept_options(overrides)
         register()
         before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *flags]
         # So that Hydra raises instead of printing a traceback of its own.
@@ -68,6 +70,18 @@ def start(
                 application()
         finally:
             sys.argv = before
+
+
+def _with_swept_options(overrides: Sequence[str]) -> list[str]:
+    """The overrides, with options of swept choices as sweeps of one value: Hydra tries all others on the defaults."""
+    parsed = [parse(text) for text in overrides]
+    swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
+    return [
+        f"{one.get_key_element()}=choice({one.get_value_element_as_str()})"
+        if one.key_or_group.startswith(swept) and not one.is_sweep_override() and not one.is_delete()
+        else text
+        for one, text in zip(parsed, overrides, strict=True)
+    ]
 
 
 def _help(about: str, name: str, places: Sequence[Path]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 
 from hydra.core.override_parser.types import Override
@@ -52,13 +53,15 @@ def _explain(overrides: Sequence[str], name: str, also: Iterable[str], folders: 
         if not override.is_delete():
             for value in _values(override):
                 _check_choice(override.key_or_group, "null" if value is None else str(value), places)
-    with suppress(HydraException):
-        plain = [str(one.input_line) for one in groups if not one.is_sweep_override()]
-        base = compose(plain, name, packages_of(overrides), folders)
-        keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
-        for override in parsed:
-            if override not in groups and override.key_or_group not in keys:
-                raise UsageError(_no_such_key(override.key_or_group, keys))
+    plain = [str(one.input_line) for one in groups if not one.is_sweep_override()]
+    swept = [one for one in groups if one.is_sweep_override()]
+    for cell in product(*([f"{one.key_or_group}={value}" for value in _values(one)] for one in swept)):
+        with suppress(HydraException):
+            base = compose([*plain, *cell], name, packages_of(overrides), folders)
+            keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
+            for override in parsed:
+                if override not in groups and override.key_or_group not in keys:
+                    raise UsageError(": ".join([*cell, _no_such_key(override.key_or_group, keys)]))
 
 
 def _values(override: Override) -> list[object]:
@@ -68,7 +71,10 @@ def _values(override: Override) -> list[object]:
 def _check_choice(group: str, value: str, places: Sequence[Path]) -> None:
     names = choices(group, places)
     if value not in names:
-        raise UsageError(unknown(f"{group}={value}: no such choice", value, names) + f" (conf/{group}/)")
+        raise UsageError(
+            unknown(f"{group}={value}: no such choice", value, names)
+            + f" (conf/{group}/; packages=[mine] adds those of a package mine)"
+        )
 
 
 def _no_such_key(key: str, keys: list[str]) -> str:

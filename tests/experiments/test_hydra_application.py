@@ -92,6 +92,8 @@ REFUSED = {
     "lr=1e−3": "lr=1e−3: has the dash −; write - instead",
     "--config-path conf": "--config-path: configurations come from conf/; add your own by --config-dir",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
+    "-m compressor=top_k,sign compressor.k=3": "compressor=sign: compressor.k: no such key",
+    "compressor=stc": "packages=[mine] adds those of a package mine",
     "-m lr=interval(0.1,1)": "does not support sweep type : INTERVAL",
 }
 
@@ -102,6 +104,12 @@ def test_what_is_refused(line, message, tmp_path, monkeypatch, capsys):
     assert stopped([*line.split(), *SMALL]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_of_swept_choices_is_theirs_not_the_defaults(say: Say) -> None:
+    said = say("-m", "compressor=top_k,random_k", "compressor.k=3", "dry_run=true", *SMALL)
+    assert "compressor=TopK" in said
+    assert "compressor=RandomK" in said
 
 
 def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
