@@ -232,7 +232,7 @@ def test_a_part_is_judged_by_the_entries_that_share_all_others() -> None:
 
 @pytest.mark.slow
 def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart() -> None:
-    tasks = {f"task {n}": ("train_loss", (0.5, 0.1)) for n in range(4)}
+    tasks = {f"task {n}": ("train_loss", (0.5, 0.1, 0.075)) for n in range(4)}
     names = [f"error feedback, update=sgd, compressor=scaled_sign {n}" for n in range(3)]
     frame = pd.concat(entry(name, 1 + n, up=8 * (1 + n), task=task) for task in tasks for n, name in enumerate(names))
     ranking = rank(frame, tasks)[0]
