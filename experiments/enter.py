@@ -141,7 +141,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         version=track.version,
         name=candidate.name,
         algorithm=candidate.algorithm,
-        label=", ".join([method.display["label"], *own_words(candidate.overrides)]),
+        label=", ".join([method.display["label"], *map(_in_words, own_words(candidate.overrides))]),
         color=method.display["color"],
         marker=method.display["marker"],
         family=method.entry.get("family", ""),
@@ -161,6 +161,12 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         say(", ".join(filter(None, [f"{task}: {dict(chosen.setting)}", *marks])))
     say(f"entered: {folder}")
     return True
+
+
+def _in_words(override: str) -> str:
+    """compressor=bf16 as bf16, algorithm.period=30 as period=30."""
+    key, _, value = override.partition("=")
+    return value if key in _METHOD else f"{key.rpartition('.')[2]}={value}"
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def front(ranking: pd.DataFrame) -> Figure:
             axis.set(title=task, xscale="log", yscale=usual_scale(metric), ylabel=in_words(metric))
             axis.set_xlabel("\n".join(below))
             axis.margins(0.12)
-            for side in (axis.xaxis, axis.yaxis):
-                curves.set_log_ticks(side)
+            curves.set_log_ticks(axis.xaxis, may_be_short=False)
+            curves.set_log_ticks(axis.yaxis)
     return figure
 
 
