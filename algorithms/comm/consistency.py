@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
 from hashlib import blake2b
+from math import isfinite
 from operator import or_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -229,7 +230,7 @@ def digest_of_all(tensors: Iterable[Tensor]) -> int:
 
 def is_finite(vector: Tensor) -> bool:
     # The sum of squares is the fastest pass; where it is not finite it may have overflowed.
-    return bool(vector.dot(vector).isfinite()) or bool(vector.isfinite().all())
+    return isfinite(vector.dot(vector).item()) or bool(vector.isfinite().all())
 
 
 def _verdict(headers: list[list[int]]) -> list[int]:

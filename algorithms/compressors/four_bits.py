@@ -30,7 +30,7 @@ class Int4(GroupCodes):
         return 196 / (195 + min(self.block, d))
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        return (shares * self.top).round_()
+        return shares.mul_(self.top).round_()
 
 
 @dataclass(frozen=True)

@@ -45,14 +45,14 @@ class ScaledCodes(Shardable):
     def decode(self, payload: Codes, d: int) -> Tensor:
         codes, scale = payload
         levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
-        return self._by_scale(torch.mul, self._shares(levels, scale.dtype), scale)
+        return self._by_scale(Tensor.mul_, self._shares(levels, scale.dtype), scale)
 
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 
     def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
         levels, scale = self._quantize(x, shard, key)
-        return self._by_scale(torch.mul, self._shares(levels, x.dtype), scale)
+        return self._by_scale(Tensor.mul_, self._shares(levels, x.dtype), scale)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32
@@ -71,11 +71,11 @@ class ScaledCodes(Shardable):
 
     @abstractmethod
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        """The levels, whole numbers of any dtype, of coordinates divided by the scale."""
+        """The levels, whole numbers of any dtype, of coordinates divided by the scale. May use their memory."""
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
-        """What a level stands for, in units of the scale."""
-        return levels.to(dtype) / self.top
+        """What levels stand for, in units of the scale. May use their memory."""
+        return levels.to(dtype).div_(self.top)
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,11 @@ class GroupCodes(ScaledCodes):
     def _groups(self, x: Tensor) -> Tensor:
         """x [..., d] as [..., G, block], filled up with zeros."""
         missing = -x.shape[-1] % self.block
-        return (pad(x, (0, missing)) if missing else x).unflatten(-1, (-1, self.block))
+        return (pad(x, (0, missing)) if missing else x).view(*x.shape[:-1], -1, self.block)
 
     def _by_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
-        return operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)[..., : x.shape[-1]].contiguous()
+        values = operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)
+        return values if values.shape == x.shape else values[..., : x.shape[-1]].contiguous()
 
 
 def powers_of_two(levels: Tensor, top: int, dtype: torch.dtype) -> Tensor:
@@ -158,7 +159,7 @@ class UniformQuantize(ScaledCodes):
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        return (shares * self.top).round_()
+        return shares.mul_(self.top).round_()
 
 
 @dataclass(frozen=True, init=False)

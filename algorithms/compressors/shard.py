@@ -111,7 +111,7 @@ def divisor(scale: Tensor) -> Tensor:
 
 def nan_unless_finite(scale: Tensor) -> Tensor:
     """The scale, or NaN where it is not finite, so that C(x) is NaN whatever the codes, packed or not."""
-    return torch.where(scale.isfinite(), scale, torch.nan)
+    return scale + (scale - scale)
 
 
 def euclidean(x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:

@@ -54,9 +54,9 @@ class ScaledSign(Shardable):
         return signed(payload.bits, d, payload.scale)
 
     def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
-        # Many times faster on a CPU than a choice between s and −s; −0 + 0 is +0.
-        signs, scale = x + 0, self._scale(x, shard)
-        return torch.copysign(scale, signs, out=signs)
+        # Many times faster on a CPU than a choice between s and −s.
+        scale = self._scale(x, shard)
+        return torch.ge(x, 0, out=torch.empty_like(x)).mul_(2).sub_(1).mul_(scale)
 
     def pi(self, d: int) -> float:
         return 1 / d if self.norm == "l1" else super().pi(d)

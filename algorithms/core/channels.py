@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..compressors.base import Compressor, Identity, Payload, Unpacked, Vector, payload_bytes
+from ..utils.in_place import memory_of
 from ..utils.seeding import MessageKey
 
 Memory = Any
@@ -137,7 +138,8 @@ class ErrorFeedback(Channel):
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         compensated = w + (memory if self.decay == 1 else self.decay * memory)
         payload = self.codec(key.round).encode(compensated, key)
-        return payload, compensated - self.decode(payload, w.shape[-1], key.round)
+        message = self.decode(payload, w.shape[-1], key.round)
+        return payload, torch.sub(compensated, message, out=memory_of(memory))
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
         return message
@@ -160,7 +162,7 @@ class Markov(Channel):
 
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         payload = self.codec(key.round).encode(w - memory, key)
-        return payload, memory + self.decode(payload, w.shape[-1], key.round)
+        return payload, torch.add(memory, self.decode(payload, w.shape[-1], key.round), out=memory_of(memory))
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
         return last + message

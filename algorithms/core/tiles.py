@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from ..compressors.base import Payload, Shardable, Unpacked
 from ..compressors.shard import Shard, of_pieces, piece
+from ..utils.in_place import in_place
 from ..utils.seeding import MessageKey
 from .algorithm import (
     Algorithm,
@@ -30,10 +32,10 @@ from .algorithm import (
     leaves,
     nested,
 )
-from .update_rules import Lr
+from .update_rules import Lr, Update
 
-TILE = 2**17
-"""Least number of coordinates of a tile. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""
+TILE = 2**18
+"""Coordinates of a tile, or more. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""
 
 
 T = TypeVar("T")
@@ -80,10 +82,18 @@ class TiledStates:
         vectors = _vectors(self.states, d)
         mirrors = {"server.aggregate": self._shares_aggregate, "replica.signal": self._shares_signal}
         kept = [name for name, vector in vectors.items() if vector.stride(-1) and not mirrors.get(name)]
-        self._kept = {part: [attrgetter(name) for name in kept if name.startswith(part)] for part in States._fields}
+        parts = [name.split(".", 1) for name in kept]
+        self._kept = {part: [attrgetter(name) for own, name in parts if own == part] for part in States._fields}
+        own = type(algorithm).worker_message, type(algorithm.update).worker_message
+        self._worker_reads_x = own != (Algorithm.worker_message, Update.worker_message)
+        # After it freed so much, glibc keeps what tiles free. Otherwise every step would have to page it in again.
+        torch.empty(31 * 2**20, dtype=torch.uint8)
+        self._current = _CurrentTile()
         self._tiles: list[tuple[Tile, States]] = []
-        for begin in range(0, d, size := max(TILE, piece(d))):
-            tile = Tile(begin, min(begin + size, d), d)
+        size = max(TILE, piece(d))
+        begins = range(0, max(d - size // 2, 1), size)
+        for begin, end in pairwise([*begins, d]):
+            tile = Tile(begin, end, d)
             slices = {name: vector[..., tile.begin : tile.end] for name, vector in vectors.items()}
             self._tiles.append((tile, _with_vectors(self.states, slices)))
 
@@ -93,30 +103,23 @@ class TiledStates:
         The numbers equal those of worker, server and replica on whole vectors. algorithm: the constructor's; its
         hyperparameters may differ.
         """
-        current = _CurrentTile()
-        local = current.localize(algorithm)
-        steps = [self._step(number, local, current, gradient, x, lr, t, seed) for number in range(len(self._tiles))]
-        result = None
-        while reductions := [one for one in (_advance(step, result) for step in steps) if one]:
-            result = reductions[0].combine(torch.cat([one.part for one in reductions], -1))
+        local = self._current.localize(algorithm)
+        steps = [self._step(number, local, gradient, x, lr, t, seed) for number in range(len(self._tiles))]
+        result, token = None, in_place.set(True)
+        try:
+            while reductions := [one for one in (_advance(step, result) for step in steps) if one]:
+                result = reductions[0].combine(torch.cat([one.part for one in reductions], -1))
+        finally:
+            in_place.reset(token)
 
     def _step(
-        self,
-        place: int,
-        local: Algorithm,
-        current: _CurrentTile,
-        gradient: Storage,
-        x: Storage,
-        lr: Lr,
-        t: int,
-        seed: int,
+        self, place: int, local: Algorithm, gradient: Storage, x: Storage, lr: Lr, t: int, seed: int
     ) -> Steps[None]:
-        tile, old = self._tiles[place]
-        worker, server, replica = old
+        tile, (worker, server, replica) = self._tiles[place]
         bounds = self._offset + tile.begin, self._offset + tile.end
 
         def work() -> Sent:
-            at = replace(replica, x=x.read(*bounds))
+            at = replace(replica, x=x.read(*bounds)) if self._worker_reads_x else replica
             return local.worker(gradient.read(*bounds).unsqueeze(0), worker, at, lr, t, seed)
 
         def serve() -> Answer:
@@ -131,26 +134,26 @@ class TiledStates:
             return local.apply_signal(signal, at, lr, t, norm)
 
         up: Payload | None
-        up, sent = yield from current.steps(tile, work)
+        up, sent = yield from self._current.steps(tile, work)
         if self._shares_aggregate:
             up = None
-        self._write("worker", old, old._replace(worker=sent))
+        self._write("worker", worker, sent)
         del sent  # a tile that waits must hold little
-        down, answered = yield from current.steps(tile, serve)
-        self._write("server", old, old._replace(server=answered))
+        down, answered = yield from self._current.steps(tile, serve)
+        self._write("server", server, answered)
         del answered
         up = None
-        moved = yield from current.steps(tile, move)
-        self._write("replica", old, old._replace(replica=moved))
+        moved = yield from self._current.steps(tile, move)
+        self._write("replica", replica, moved)
         x.write(bounds[0], moved.x)
 
-    def _write(self, part: str, old: States, new: States) -> None:
-        """Write the new vectors of one part into the old ones."""
-        vectors = [get(new) for get in self._kept[part]]
+    def _write(self, part: str, old: object, new: object) -> None:
+        """Write the new vectors of one part into the old ones, unless they are there already."""
+        pairs = [(get(old), get(new)) for get in self._kept[part]]
         # A view may be of a vector that is written before it.
-        vectors = [one.clone() if one._is_view() else one for one in vectors]
-        for get, one in zip(self._kept[part], vectors, strict=True):
-            get(old).copy_(one)
+        moved = [(to, one.clone() if one._is_view() else one) for to, one in pairs if one is not to]
+        for to, one in moved:
+            to.copy_(one)
 
     def _separate(self, states: States) -> States:
         known: set[int] = set()
@@ -168,17 +171,12 @@ class TiledStates:
         return States(worker, server, replica)
 
 
-class _Reduction(NamedTuple):
+class _Reduction(Exception):
     """A tile's part of a number of the whole vector, and the function that computes it from all parts in a row."""
 
-    part: Tensor
-    combine: Callable[[Tensor], Tensor]
-
-
-class _NeedsReduction(Exception):
-    def __init__(self, reduction: _Reduction) -> None:
+    def __init__(self, part: Tensor, combine: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.reduction = reduction
+        self.part, self.combine = part, combine
 
 
 Steps = Generator[_Reduction, Tensor, T]
@@ -202,7 +200,7 @@ class Tile(Shard):
         super().__init__((0, begin, end, d), 1)
 
     def restart(self, results: Sequence[Tensor]) -> None:
-        """Start again. Reductions return these results in order; the one after them raises _NeedsReduction."""
+        """Start again. Reductions return these results in order; the one after them raises _Reduction."""
         object.__setattr__(self, "_results", iter(results))  # a shard is frozen
 
     def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
@@ -217,7 +215,7 @@ class Tile(Shard):
     def _reduce(self, part: Callable[[], Tensor], combine: Callable[[Tensor], Tensor]) -> Tensor:
         result = next(self._results, None)
         if result is None:
-            raise _NeedsReduction(_Reduction(part(), combine))
+            raise _Reduction(part(), combine)
         return result
 
 
@@ -234,8 +232,8 @@ class _CurrentTile:
             tile.restart(results)
             try:
                 return function()
-            except _NeedsReduction as needed:
-                reduction = needed.reduction  # the exception itself would keep the tile's tensors alive
+            except _Reduction as needed:
+                reduction = needed.with_traceback(None)  # which would keep the tile's tensors alive
             results.append((yield reduction))
 
     def localize(self, algorithm: Algorithm) -> Algorithm:

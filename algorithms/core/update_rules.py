@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from ..utils.in_place import memory_of
 from ..utils.words import check_words
 
 Moments = Any
@@ -89,8 +90,9 @@ class Update(ABC):
             u = u + self.weight_decay * x
         direction, moments = self.direction(u, moments, t)
         if self.weight_decay and self.decoupled:
-            x = x * (1 - lr * self.weight_decay)
-        return _minus(x, lr * direction), moments
+            x = torch.mul(x, 1 - lr * self.weight_decay, out=memory_of(x))
+        step = lr * direction
+        return torch.sub(x, step, out=memory_of(x, step)), moments
 
     def second_moment(self, moments: Moments) -> Tensor | None:
         """The vector under the root of the step, v̂ or v; None for updates that have none."""
@@ -158,8 +160,8 @@ class Adaptive(Update):
 
     def _averages(self, u: Tensor, moments: Moments) -> tuple[Tensor, Tensor]:
         """m ← β₁m + (1−β₁)u and v ← β₂v + (1−β₂)u² (Algorithm 1, lines 13 and 14)."""
-        m = torch.lerp(moments.m, u, 1 - self.beta1)
-        v = (self.beta2 * moments.v).addcmul_(u, u, value=1 - self.beta2)
+        m = torch.lerp(moments.m, u, 1 - self.beta1, out=memory_of(moments.m))
+        v = torch.mul(moments.v, self.beta2, out=memory_of(moments.v)).addcmul_(u, u, value=1 - self.beta2)
         return m, v
 
     def _direction(self, m: Tensor, w: Tensor, t: int) -> Tensor:
@@ -170,7 +172,7 @@ class Adaptive(Update):
         else:
             first, second = 1 - self.beta1**t, 1 - self.beta2**t
             root = w.sqrt().mul_(first / second**0.5).add_(first * self.nu)
-        return m / root
+        return torch.div(m, root, out=memory_of(root))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,13 +203,8 @@ class AMSGrad(Adaptive):
 
     def direction(self, u: Tensor, moments: AMSGradMoments, t: int) -> tuple[Tensor, AMSGradMoments]:
         m, v = self._averages(u, moments)
-        v_hat = torch.maximum(moments.v_hat, v)
+        v_hat = torch.maximum(moments.v_hat, v, out=memory_of(moments.v_hat))
         return self._direction(m, v_hat, t), AMSGradMoments(m=m, v=v, v_hat=v_hat)
 
     def second_moment(self, moments: AMSGradMoments) -> Tensor:
         return moments.v_hat
-
-
-def _minus(x: Tensor, step: Tensor) -> Tensor:
-    """x − step, in the memory of the step."""
-    return torch.sub(x, step, out=step)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..compressors.four_bits import Int4
-from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_shares, check_words
+from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_shares, check_words, memory_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AveragedError(Channel):
         if self.reset and key.round % self.reset == 0:
             return payload, torch.zeros_like(memory)
         lost = compensated - self.decode(payload, w.shape[-1], key.round)
-        return payload, self._kept(torch.lerp(lost, memory, self.beta))
+        return payload, self._kept(torch.lerp(lost, memory, self.beta, out=memory_of(memory)))
 
     def _kept(self, error: Tensor) -> Tensor:
         return error

@@ -122,8 +122,8 @@ class FlatView:
 
     def read(self, begin: int, end: int) -> Tensor:
         found = [
-            self._like.new_zeros(stop - start) if row is None else row[start:stop].to(self._like.dtype)
-            for row, start, stop, _ in self._within(begin, end)
+            self._like.new_zeros(stop - start) if row is None else row[start:stop].to(self._like.dtype, copy=stays)
+            for row, start, stop, stays in self._within(begin, end)
         ]
         values = found[0] if len(found) == 1 else torch.cat(found)
         return values if self._divisor is None else values / self._divisor
@@ -131,7 +131,7 @@ class FlatView:
     def write(self, begin: int, values: Tensor) -> None:
         done = 0
         for row, start, stop, stays in self._within(begin, begin + len(values)):
-            if row is not None and not stays:
+            if row is not None and not stays and row.data_ptr() + start * row.itemsize != values.data_ptr():
                 row[start:stop].copy_(values[done : done + stop - start])
             done += stop - start
 

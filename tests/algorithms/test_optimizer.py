@@ -88,10 +88,12 @@ def test_frozen_parameters_are_left_alone():
     assert optimizer.meter.bits == 2 * (sum(SIZES) - 5 + 32)
 
 
-def test_layers_are_frozen_and_gradients_may_be_missing_as_in_torch():
+@pytest.mark.parametrize("grouped", [False, True])
+def test_layers_are_frozen_and_gradients_may_be_missing_as_in_torch(grouped):
     net = model(seed=0)
     net[2].bias.requires_grad_(False)
-    optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["amsgrad"], lr=0.1)
+    params = [{"params": [param]} for param in net.parameters()] if grouped else net.parameters()
+    optimizer = CompressedOptimizer(params, ALGORITHMS["amsgrad"], lr=0.1)
     train(net, optimizer, steps=2)
     net[0].requires_grad_(False)  # its gradient is still there
     before = [param.detach().clone() for param in net.parameters()]
