@@ -1,6 +1,7 @@
 """Eight booleans to a byte, and codes of a few bits each side by side."""
 
 from functools import cache, reduce
+from operator import or_
 
 import numpy as np
 import torch
@@ -10,7 +11,10 @@ from torch.nn.functional import pad
 from .shard import Shard
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
-_CHUNK = 1 << 16  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
+CHUNK = 1 << 18  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
+
+_WORDS = {2: torch.int32, 4: torch.int16}
+"""What a byte's codes take with a byte each."""
 
 
 @cache
@@ -65,7 +69,7 @@ def pack_codes(codes: Tensor, bits: int) -> Tensor:
     if bits in (1, 8):
         return pack(codes.bool()) if bits == 1 else codes.to(torch.uint8)
     chunks = codes.split(_chunk(codes.device, codes.shape[-1]), -1)
-    return torch.cat([_pack_chunk(chunk.to(torch.int32), bits) for chunk in chunks], -1)
+    return torch.cat([_pack_chunk(chunk, bits) for chunk in chunks], -1)
 
 
 def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
@@ -90,13 +94,19 @@ def _signs(dtype: torch.dtype, device: torch.device) -> Tensor:
 
 def _chunk(device: torch.device, d: int) -> int:
     """How many of d codes are taken at once: all of them on a GPU, whose kernels are better few and large."""
-    return _CHUNK if device.type == "cpu" else max(d, 1)
+    return CHUNK if device.type == "cpu" else max(d, 1)
+
+
+def _shifts(bits: int) -> range:
+    """How far right codes move from a byte each, as a word has them, to their places in one byte."""
+    return range(bits - 8, 8 // bits * (8 + bits) + bits - 8, 8 + bits)
 
 
 def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
     if 8 % bits == 0:  # a byte has whole codes
-        octets = pad(codes.to(torch.uint8), (0, -codes.shape[-1] % (8 // bits))).unflatten(-1, (-1, 8 // bits))
-        return reduce(lambda high, low: (high << bits) | low, octets.unbind(-1))
+        words = pad(codes.to(torch.uint8), (0, -codes.shape[-1] % (8 // bits))).contiguous().view(_WORDS[bits])
+        return reduce(or_, (words >> shift if shift > 0 else words << -shift for shift in _shifts(bits))).byte()
+    codes = codes.to(torch.int32)
     flags = codes.new_empty(*codes.shape, bits, dtype=torch.bool)
     for place in range(bits):
         flags[..., place] = codes & (1 << (bits - 1 - place))
@@ -105,9 +115,10 @@ def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
 
 def _unpack_chunk(packed: Tensor, bits: int, d: int) -> Tensor:
     if 8 % bits == 0:
-        shifts = range(8 - bits, -1, -bits)
-        codes = torch.stack([(packed >> shift) & ((1 << bits) - 1) for shift in shifts], -1)
-        return codes.flatten(-2)[..., :d]
+        words, most = packed.to(_WORDS[bits]), (1 << bits) - 1
+        shifted = (words << shift if shift > 0 else words >> -shift for shift in _shifts(bits))
+        codes = reduce(or_, (some & (most << 8 * place) for place, some in enumerate(shifted)))
+        return codes.view(torch.uint8)[..., :d]
     flags = unpack(packed, d * bits).unflatten(-1, (d, bits))
     codes = packed.new_zeros(*packed.shape[:-1], d, dtype=torch.uint8 if bits < 8 else torch.int32)
     for place in range(bits):

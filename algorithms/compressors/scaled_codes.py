@@ -1,8 +1,9 @@
 """An integer for every coordinate, and one scale or one for every group of neighbours."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from torch.nn.functional import pad
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .packing import pack_codes, packed_shard, table, unpack_codes
+from .packing import CHUNK, pack_codes, packed_shard, table, unpack_codes
 from .shard import Shard, divisor, nan_unless_finite
 
 
@@ -40,12 +41,15 @@ class ScaledCodes(Shardable):
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Codes:
         levels, scale = self._quantize(x, shard, key)
-        return Codes(pack_codes((levels + self.top).to(torch.int32), self.width), scale)
+        return Codes(pack_codes(levels.add_(self.top), self.width), scale)
 
     def decode(self, payload: Codes, d: int) -> Tensor:
-        codes, scale = payload
-        levels = unpack_codes(codes, self.width, d).to(torch.int32) - self.top
-        return self._by_scale(Tensor.mul_, self._shares(levels, scale.dtype), scale)
+        values = payload.scale.new_empty(*payload.scale.shape[:-1], d)
+        for begin, end in self._chunks(values, d):
+            codes, scale = self.cut(payload, Shard((0, begin, end, d), 1))
+            levels = unpack_codes(codes, self.width, end - begin).to(torch.int32).sub_(self.top)
+            values[..., begin:end] = self._by_scale(Tensor.mul_, self._shares(levels, scale.dtype), scale)
+        return values
 
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
@@ -56,6 +60,12 @@ class ScaledCodes(Shardable):
 
     def bits(self, d: int) -> int:
         return self.width * d + 32
+
+    def _chunks(self, like: Tensor, d: int) -> Iterable[tuple[int, int]]:
+        """Begins and ends of parts of a vector that fit a CPU's cache."""
+        places = self.places(d) if like.device.type == "cpu" else ()
+        every = max(CHUNK // places[0], 1) if places else 1
+        return pairwise((0, *places[every - 1 :: every], d))
 
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
         scale = nan_unless_finite(self._scale(x, shard))
@@ -94,6 +104,12 @@ class GroupCodes(ScaledCodes):
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         begin, end = shard.begin // self.block, -(-shard.end // self.block)
         return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])
+
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Codes:
+        if self.unbiased:  # a draw is of the whole vector
+            return super().encode_shard(x, shard, key)
+        parts = [super(GroupCodes, self).encode_shard(x[..., a:b], shard) for a, b in self._chunks(x, x.shape[-1])]
+        return Codes(*(torch.cat(some, -1) for some in zip(*parts, strict=True)))
 
     @property
     def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option

@@ -86,8 +86,6 @@ class TiledStates:
         self._kept = {part: [attrgetter(name) for own, name in parts if own == part] for part in States._fields}
         own = type(algorithm).worker_message, type(algorithm.update).worker_message
         self._worker_reads_x = own != (Algorithm.worker_message, Update.worker_message)
-        # After it freed so much, glibc keeps what tiles free. Otherwise every step would have to page it in again.
-        torch.empty(31 * 2**20, dtype=torch.uint8)
         self._current = _CurrentTile()
         self._tiles: list[tuple[Tile, States]] = []
         size = max(TILE, piece(d))

@@ -31,6 +31,8 @@ class Flat:
         self.sizes = [param.numel() for param in self.params]
         self._stored = {param.dtype for param in self.params}
         self._kinds = [_kind(param) for param in self.params]
+        # Once it freed so much, glibc keeps what tiles and chunks free. Otherwise every step would page it in again.
+        torch.empty(31 * 2**20, dtype=torch.uint8)
 
     def check(self) -> None:
         """Raise ValueError if a parameter was sharded, converted, resized or moved, or a frozen one no longer is."""
