@@ -86,9 +86,9 @@ class TiledStates:
         self._kept = {part: [attrgetter(name) for own, name in parts if own == part] for part in States._fields}
         own = type(algorithm).worker_message, type(algorithm.update).worker_message
         self._worker_reads_x = own != (Algorithm.worker_message, Update.worker_message)
-        self._current = _CurrentTile()
-        self._tiles: list[tuple[Tile, States]] = []
         size = max(TILE, piece(d))
+        self._current = _CurrentTile(size)
+        self._tiles: list[tuple[Tile, States]] = []
         begins = range(0, max(d - size // 2, 1), size)
         for begin, end in pairwise([*begins, d]):
             tile = Tile(begin, end, d)
@@ -103,10 +103,10 @@ class TiledStates:
         """
         local = self._current.localize(algorithm)
         steps = [self._step(number, local, gradient, x, lr, t, seed) for number in range(len(self._tiles))]
-        result, token = None, in_place.set(True)
+        token = in_place.set(True)
         try:
-            while reductions := [one for one in (_advance(step, result) for step in steps) if one]:
-                result = reductions[0].combine(torch.cat([one.part for one in reductions], -1))
+            while reductions := [one for one in (next(step, None) for step in steps) if one]:
+                self._current.result = reductions[0].combine(torch.cat([one.part for one in reductions], -1))
         finally:
             in_place.reset(token)
 
@@ -149,8 +149,7 @@ class TiledStates:
         """Write the new vectors of one part into the old ones, unless they are there already."""
         pairs = [(get(old), get(new)) for get in self._kept[part]]
         # A view may be of a vector that is written before it.
-        moved = [(to, one.clone() if one._is_view() else one) for to, one in pairs if one is not to]
-        for to, one in moved:
+        for to, one in [(to, one.clone() if one._is_view() else one) for to, one in pairs if one is not to]:
             to.copy_(one)
 
     def _separate(self, states: States) -> States:
@@ -177,16 +176,8 @@ class _Reduction(Exception):
         self.part, self.combine = part, combine
 
 
-Steps = Generator[_Reduction, Tensor, T]
-"""Computes something for a tile, and stops at every reduction."""
-
-
-def _advance(steps: Steps[None], result: Tensor | None) -> _Reduction | None:
-    """Continue with the result of the last reduction, up to the next reduction or the end."""
-    try:
-        return steps.send(result)  # pyright: ignore[reportArgumentType]: None starts it
-    except StopIteration:
-        return None
+Steps = Generator[_Reduction, None, T]
+"""Computes something for a tile, and stops at every reduction. All tiles have the same ones."""
 
 
 class Tile(Shard):
@@ -218,9 +209,13 @@ class Tile(Shard):
 
 
 class _CurrentTile:
-    """The tile that is being computed."""
+    """The tile that is being computed. All tiles begin at multiples of `size`."""
 
     tile: Tile
+    result: Tensor  # of the last reduction
+
+    def __init__(self, size: int) -> None:
+        self.size = size
 
     def steps(self, tile: Tile, function: Callable[[], T]) -> Steps[T]:
         """The function's result for a tile."""
@@ -232,7 +227,8 @@ class _CurrentTile:
                 return function()
             except _Reduction as needed:
                 reduction = needed.with_traceback(None)  # which would keep the tile's tensors alive
-            results.append((yield reduction))
+            yield reduction
+            results.append(self.result)
 
     def localize(self, algorithm: Algorithm) -> Algorithm:
         """The algorithm for vectors on the current tile."""
@@ -251,7 +247,7 @@ class _TileCompressor(Unpacked):
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         one, tile = self.compressor, self.current.tile
-        if isinstance(one, Shardable) and one.grain and tile.begin % one.grain == 0:
+        if isinstance(one, Shardable) and one.grain and (tile.is_whole or self.current.size % one.grain == 0):
             return one.dense_shard(x, tile, key)
         return tile.apply_to_whole(x, lambda vectors: one(vectors, key))
 

@@ -44,12 +44,7 @@ class CompressedMean:
     """
 
     def __init__(
-        self,
-        algorithm: Algorithm,
-        zeros: Tensor,
-        seed: int,
-        nodes: Nodes,
-        scaler: torch.amp.GradScaler | None,
+        self, algorithm: Algorithm, zeros: Tensor, seed: int, nodes: Nodes, scaler: torch.amp.GradScaler | None
     ) -> None:
         algorithm = check_sends_gradients(algorithm, len(zeros))
         self.algorithm, self.t, self.skipped, self.meter = algorithm, 0, 0, BitCounter()

@@ -6,9 +6,11 @@ import pytest
 import torch
 from optimizer_support import ALGORITHMS
 
-from algorithms.compressors import Blocks
+from algorithms.compressors import Blocks, Int4
 from algorithms.core import tiles
 from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import Adam
+from algorithms.methods.loco import loco
 from algorithms.registry import load_method
 
 D, ROUNDS, SEED = 3 * 2**12 + 77, 5, 3
@@ -30,12 +32,14 @@ class Stored:
 
 
 def algorithm_of(name: str) -> Algorithm:
+    if name == "groups of 48":  # which no tile is a multiple of
+        return loco(Int4(block=48), Adam())
     if name in NAMED:
         return load_method(name, **OPTIONS.get(name, {}))
     return ALGORITHMS[name]
 
 
-@pytest.mark.parametrize("name", [*ALGORITHMS, *NAMED])
+@pytest.mark.parametrize("name", [*ALGORITHMS, *NAMED, "groups of 48"])
 def test_tiles_make_the_numbers_of_whole_vectors(name, monkeypatch):
     monkeypatch.setattr(tiles, "TILE", 2**12)
     algorithm = algorithm_of(name)
