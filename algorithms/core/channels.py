@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..compressors.base import Compressor, Identity, Payload, Unpacked, Vector, payload_bytes
-from ..utils.in_place import memory_of
 from ..utils.seeding import MessageKey
+from .update_rules import memory_of
 
 Memory = Any
 """What a sender remembers: a vector a message, a named tuple of several, or nothing."""

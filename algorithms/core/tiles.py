@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..compressors.base import Payload, Shardable, Unpacked
 from ..compressors.shard import Shard, of_pieces, piece
-from ..utils.in_place import in_place
 from ..utils.seeding import MessageKey
 from .algorithm import (
     Algorithm,
@@ -32,7 +31,7 @@ from .algorithm import (
     leaves,
     nested,
 )
-from .update_rules import Lr, Update
+from .update_rules import Lr, Update, in_place
 
 TILE = 2**18
 """Coordinates of a tile, or more. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""

@@ -5,13 +5,13 @@ crosses the wire: u ← u + λx on the replica, or x ← x − αλx where `deco
 """
 
 from abc import ABC, abstractmethod
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from ..utils.in_place import memory_of
 from ..utils.words import check_words
 
 Moments = Any
@@ -19,6 +19,14 @@ Moments = Any
 
 Lr = float | Tensor
 """A step size α: one for all trials, or one each [*T, 1]."""
+
+in_place = ContextVar("in_place", default=False)
+"""Whether a new state is written into the memory of the old one."""
+
+
+def memory_of(old: Tensor, otherwise: Tensor | None = None) -> Tensor | None:
+    """The `out=` of an operation that replaces `old`: `old` itself in a round in place, otherwise new memory."""
+    return old if in_place.get() else otherwise
 
 
 class Momentum(NamedTuple):

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from ..compressors.four_bits import Int4
-from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_shares, check_words, memory_of
+from ..core.update_rules import memory_of
+from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_shares, check_words
 
 
 @dataclass(frozen=True)
