@@ -110,8 +110,7 @@ _SHAPES = {
     "algorithm.beta=0.9 algorithm.tie=plus weight_decay=0.1",
     "cd_adam-dct_top_k": "algorithm=cd_adam compressor=dct_top_k compressor.k=3 compressor.side=8",
     "muloco": "algorithm=muloco algorithm.period=3 lr=0.02 weight_decay=0.01",
-    "muloco-top_k-nesterov": "algorithm=muloco algorithm.period=4 algorithm.nesterov=true compressor=top_k "
-    "compressor.ratio=0.1 lr=0.02",
+    "muloco-nesterov": "algorithm=muloco algorithm.period=4 algorithm.nesterov=true lr=0.02",
     "lamb": "algorithm=lamb lr=0.02 weight_decay=0.01",
     "onebit_lamb": "algorithm=onebit_lamb algorithm.warmup=4 lr=0.02 weight_decay=0.01",
     "dion": "algorithm=dion lr=0.02 weight_decay=0.01",
