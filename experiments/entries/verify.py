@@ -70,16 +70,17 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         yield f"lacks seeds {', '.join(map(str, missing))}"
     candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
     settings = {task: chosen.setting for task, chosen in entry.tasks.items()}
-    cells = {cell.id: cell for cell in [*candidate.trials(), *candidate.judged(settings, entry.seeds)]}
+    judged = candidate.judged(settings, entry.seeds)
+    cells = {cell.id: cell for cell in [*candidate.trials(), *judged]}
     if wrong := cells.keys() ^ set(rows["run"]):
         yield f"{len(wrong)} runs are missing or of another configuration: {', '.join(sorted(wrong)[:3])}"
         return
     if (chosen := candidate.choose(rows)) != entry.tasks:
         yield f"its trials choose other settings: {', '.join(str(one.setting) for one in chosen.values())}"
-    first = next(iter(cells.values())).run
+    first = judged[0].run  # trials are shorter, and so are their warm-ups
     if parts_of(build_algorithm(first), first.partition) != entry.parts:
         yield "its parts are not those of the method"
-    if (kept := memory(cell.run for cell in cells.values())) != entry.memory:
+    if (kept := memory(cell.run for cell in judged)) != entry.memory:
         yield f"says that a worker keeps {entry.memory:g} numbers per coordinate; it keeps {kept:g}"
     tasks: dict[str, Task] = {}
     for id, some in rows.groupby("run", sort=False):

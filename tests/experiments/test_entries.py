@@ -49,7 +49,7 @@ def entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
 def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = entered(tasks=1)
+    folder = entered("algorithm.warmup=0.5", tasks=1, algorithm="onebit_adam")
     rows = read_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
     assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
@@ -57,8 +57,8 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     best = trials[trials["round"] == 4].sort_values("grad_norm")["lr"].iloc[0]
     [chosen] = read(folder).tasks.values()
     assert chosen.setting == {"lr": best}
-    assert read(folder).parts["memory"] == "Markov(dense_rounds=0)"
-    assert read(folder).memory == 5  # the uplink's memory, the downlink's signal and AMSGrad's m, v and v̂
+    assert read(folder).parts["memory"].startswith("ErrorFeedback(dense_rounds=4")  # of 8 rounds; trials have 4
+    assert read(folder).memory == 3  # the uplink's memory and Adam's m and v
     assert set(judged["lr"]) == {best}
     check.main([str(folder.parents[2])])
     assert capsys.readouterr().out.endswith("4 run folders and 1 entries, 0 damaged\n")
