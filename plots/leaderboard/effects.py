@@ -62,6 +62,7 @@ def drawn(table: pd.DataFrame) -> Figure:
 
     If no pair reached the level with both, a word says which value reached it.
     """
+    table = table[table[["both", *ALONE]].any(axis=1)]
     lines = table[KEYS].drop_duplicates().agg(tuple, axis=1).tolist()
     with curves.styled():
         figure, axis = plt.subplots(figsize=(7, 1.1 + 0.28 * len(lines)), layout="constrained")
@@ -89,7 +90,7 @@ def _names(values: Iterable[str]) -> dict[str, str]:
     """Values by the names of their classes, with the options that not all values of the same class share."""
     kinds = defaultdict(list)
     for value in values:
-        kinds[re.sub(r"\(.*?\)", "", value)].append(value)
+        kinds[_kind(value)].append(value)
     found = {}
     for kind, alike in kinds.items():
         options = {value: re.findall(r"\w+=[^,()]+", value) for value in alike}
@@ -97,3 +98,8 @@ def _names(values: Iterable[str]) -> dict[str, str]:
             own = [word for word in mine if not all(word in theirs for theirs in options.values())]
             found[value] = f"{kind}({', '.join(own)})" if own else kind
     return found
+
+
+def _kind(value: str) -> str:
+    inner = re.sub(r"\([^()]*\)", "", value)
+    return value if inner == value else _kind(inner)

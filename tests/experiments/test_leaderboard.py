@@ -5,12 +5,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from leaderboard_support import entry as rows_of
+from real_data import linked
 
 from common.errors import UsageError
 from experiments import leaderboard
-from experiments.entries.entry import Chosen, Entry, write
+from experiments.entries.entry import Chosen, Entry, find, read, write
 from experiments.entries.track import read_track
-from experiments.entries.verify import agreement
+from experiments.entries.verify import agreement, problems
+from experiments.figures.committed import PLACE
 
 TRACK = "digits"
 
@@ -79,6 +81,21 @@ def test_entries_agree_as_far_as_their_bits_to_the_levels(tmp_path: Path) -> Non
     # exp(-t/100) is first seen below 0.3, 0.1 and 0.03 in rounds 140, 240 and 360; exp(-2t/100) in 80, 120 and 180.
     assert agreement(once, twice).endswith("differ by at most 50 %")
     assert agreement(once, never).endswith("differ and only one of them reaches some level")
+
+
+def test_committed_entries_are_of_the_tracks_of_now() -> None:
+    folders = find(PLACE / "leaderboard")
+    assert folders
+    for folder in folders:
+        entry = read(folder)
+        assert (entry.track, entry.name) == (folder.parent.name, folder.name)
+        assert entry.version == read_track(entry.track).version, folder
+
+
+@pytest.mark.slow
+def test_committed_entries_follow_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_DIR", str(linked(tmp_path / "data")))
+    assert {folder: found for folder in find(PLACE / "leaderboard") if (found := problems(folder))} == {}
 
 
 @pytest.mark.slow
