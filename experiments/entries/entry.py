@@ -60,6 +60,7 @@ def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
     Columns of `rows` are those of `plots.runs.read.table` without looks and diagnostics. Three more describe a row's
     run: `judged` (False: a trial), `setting` (the tried values, as overrides) and `status` (finished or diverged).
     """
+    rows = rows.assign(seconds=rows["seconds"].map("{:.3g}".format))  # noise that would not compress
     with atomic(folder / ROWS) as file:
         rows.to_csv(file, index=False, compression="xz", float_format="%.8g")  # a third of the size of full precision
         digest = hashlib.sha256(file.read_bytes()).hexdigest()

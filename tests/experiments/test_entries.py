@@ -88,7 +88,7 @@ def test_an_entry_is_named_after_what_changes_the_method(tmp_path: Path) -> None
     assert candidate.grids["digits"]["lr"][3] == 3.0
     empty: dict[str, Any] = {one.name: "" for one in fields(Entry)}
     empty["tasks"] = {}
-    write(Entry(**empty), pd.DataFrame({"run": ["1"]}), tmp_path / candidate.name)
+    write(Entry(**empty), pd.DataFrame({"run": ["1"], "seconds": [1.0]}), tmp_path / candidate.name)
     assert read(tmp_path / candidate.name).tasks == {}
 
 
