@@ -95,8 +95,9 @@ def sync(*places: Path) -> None:
 
 @contextmanager
 def naming(target: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Turn whatever says that there is no room to write into an OSError that says where: into the file `target`, or
-    somewhere below the folder `target`. An error of the system that names no file, or `temporary`, names it too."""
+    """Raise any error about missing space as an OSError that names `target`, a file or folder.
+
+    Errors of the system that name no file, or `temporary`, name it too."""
     try:
         yield
     except (OSError, RuntimeError) as error:

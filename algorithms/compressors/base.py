@@ -184,7 +184,7 @@ class Wrapper(Compressor):
             object.__setattr__(self, assumption, getattr(self.compressor, assumption))  # the class is frozen
 
     def whole(self, d: int) -> int:
-        """Coordinates of the whole vector, of which this may see d: bits, π and ω are about that."""
+        """The length of the whole vector, given a shard of length d. Bits, π and ω refer to the whole vector."""
         return d
 
     def bits(self, d: int) -> int:

@@ -14,7 +14,7 @@ _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's high
 CHUNK = 1 << 18  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
 
 _WORDS = {2: torch.int32, 4: torch.int16}
-"""What a byte's codes take with a byte each."""
+"""The integer type that holds the codes of one byte unpacked, one byte per code."""
 
 
 @cache
@@ -98,7 +98,7 @@ def _chunk(device: torch.device, d: int) -> int:
 
 
 def _shifts(bits: int) -> range:
-    """How far right codes move from a byte each, as a word has them, to their places in one byte."""
+    """The right shifts that move codes from one byte each to their positions in one packed byte."""
     return range(bits - 8, 8 // bits * (8 + bits) + bits - 8, 8 + bits)
 
 

@@ -67,7 +67,7 @@ def memory(runs: Iterable[RunConfig]) -> float:
 
 def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
     if missing := sorted(set(track.seeds) - set(entry.seeds)):
-        yield f"lacks seeds {', '.join(map(str, missing))}"
+        yield f"lacks seeds {', '.join(map(str, missing))}; experiments.enter without seeds= adds them"
     candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
     settings = {task: chosen.setting for task, chosen in entry.tasks.items()}
     judged = candidate.judged(settings, entry.seeds)

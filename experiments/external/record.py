@@ -56,7 +56,7 @@ class ExternalTrainer(Trainer):
     cluster: Driven
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
-        """As a trainer's. Bits are those of the worker that handed in most so far, and of the one given back most."""
+        """As a trainer's. Bits up are of the worker that sent most, bits down of the one that received most."""
         counted = self.cluster.collectives
         most = torch.tensor([counted.handed.total(), counted.given.total()], device=self.task.device)
         with contact():

@@ -62,9 +62,9 @@ class Checkpoint:
         self._whole = t
 
     def load(self, own: dict, ids: Sequence[int], accept: Callable[[dict], object]) -> dict | None:
-        """The newest state that is whole on every rank, with the workers `ids`; None where none was ever saved.
+        """Load the newest checkpoint that is complete on every rank, with the workers `ids`; None if there is none.
 
-        own: the trainer's state of now, whose tensors workers and replica must resemble.
+        own: the trainer's current state. Tensors of workers and replica must have its shapes and dtypes.
         accept: raises an error for a state that cannot be this run's. All ranks call this, once the run's folder is
         there. What is damaged is said on stderr. Raises RunError where there is no whole one, or on a rank that does
         not see the folder that the first one sees, and LostContact.

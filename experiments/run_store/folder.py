@@ -189,7 +189,7 @@ class RunFolder:
     def resume(self, own: dict, ids: Sequence[int], restore: Callable[[dict], object]) -> bool:
         """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
 
-        own: the trainer's state of now. restore: takes the saved state; raises an error for one that cannot be this
+        own: the trainer's current state. restore: takes the saved state; raises an error for one that cannot be this
         run's. Returns whether there is a checkpoint. Raises RunError where none can be resumed, and LostContact.
         """
 

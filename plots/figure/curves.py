@@ -28,7 +28,7 @@ Cell = TypeVar("Cell")
 _Places = list[list[tuple[str, Panel]]]
 
 styled = partial(plt.style.context, str(Path(__file__).with_name("style.mplstyle")), after_reset=True)
-"""The settings that pictures are drawn and saved with. Those of a user's matplotlibrc do not count."""
+"""The settings that pictures are drawn and saved with. A user's matplotlibrc is ignored."""
 
 WIDEST = 4
 """Panels beside each other, where there is room for them."""

@@ -88,7 +88,7 @@ ABOUT_BITS = {
 
 
 def column(name: str) -> Column:
-    """What is known of a column. One that nobody declared is a task's, and only of accuracies more is better."""
+    """What is known of a column. An undeclared one is a task's, and has a direction only if it is an accuracy."""
     known = _OURS.get(name) or _declared.get(name)
     return known or Column(name, better="higher" if name.endswith("accuracy") else "")
 

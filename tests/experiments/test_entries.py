@@ -143,7 +143,7 @@ def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
     write(entry, rows[rows["seed"] != 1], folder)
     assert "missing" in problems(folder)[0]
     write(replace(entry, seeds=[0]), rows[rows["seed"] != 1], folder)
-    assert problems(folder) == ["lacks seeds 1"]
+    assert problems(folder) == ["lacks seeds 1; experiments.enter without seeds= adds them"]
     write(replace(entry, parts={}), rows, folder)
     assert problems(folder) == ["its parts are not those of the method"]
     write(replace(entry, memory=1.0), rows, folder)
