@@ -15,6 +15,7 @@ damaged folder has a line. The exit status is 0 if all is well, 1 if a check fai
 
 import argparse
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +82,9 @@ def check_folders(place: Path) -> None:
         found |= {folder: "; ".join(problems(folder)) for folder in entries}
         for folder in entries:
             committed = PLACE / "leaderboard" / folder.parent.name / folder.name
-            if not found[folder] and committed.is_dir() and committed != folder.resolve():
-                print(f"{folder}: {agreement(folder, committed)}")
+            if committed.is_dir() and committed != folder.resolve():
+                with suppress(OSError, ValueError):  # of a damaged one the damage is said
+                    print(f"{folder}: {agreement(folder, committed)}")
     damaged = {folder: damage for folder, damage in found.items() if damage}
     for folder, damage in damaged.items():
         print(f"damaged   {folder}: {damage}", flush=True)

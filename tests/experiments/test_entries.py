@@ -129,6 +129,19 @@ def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path])
 
 
 @pytest.mark.slow
+def test_one_seed_is_compared_with_the_committed_entry(
+    entered: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committed, mine = entered(tasks=1, place="whole"), entered("seeds=[0]", tasks=1, place="mine")
+    monkeypatch.setattr(check, "PLACE", committed.parents[2])
+    with pytest.raises(SystemExit, match="1"):
+        check.main([str(mine)])
+    said = capsys.readouterr().out
+    assert f"{mine}: to 1 levels of common runs its bits and those of {committed} differ by at most 0 %" in said
+    assert "lacks seeds 1" in said
+
+
+@pytest.mark.slow
 def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
     folder = entered()
     entry, rows = read(folder), read_rows(folder)
