@@ -24,7 +24,6 @@ from omegaconf import OmegaConf
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
 from experiments.config.compose import parse
 from experiments.entries.entry import find
-from experiments.figures.committed import PLACE
 from plots.runs.find import folders
 from plots.runs.read import open_run, retry
 
@@ -77,7 +76,8 @@ def check_folders(place: Path) -> None:
     """
     found = {folder: _damage(folder) for folder in folders(place)}
     if entries := find(place):
-        from experiments.entries.verify import agreement, problems  # torch
+        from experiments.entries.verify import agreement, problems  # torch, as what follows
+        from experiments.figures.committed import PLACE
 
         found |= {folder: "; ".join(problems(folder)) for folder in entries}
         for folder in entries:

@@ -33,7 +33,7 @@ from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, write
 from experiments.entries.parts import parts_of
 from experiments.entries.track import read_track
-from experiments.entries.verify import memory
+from experiments.entries.verify import memory, tasks_of
 from experiments.orchestration import plan
 from experiments.orchestration.sweep import run_all
 from experiments.run_store.environment import environment
@@ -88,7 +88,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
 
 
 def own_words(overrides: Sequence[str]) -> list[str]:
-    """The overrides without those of `algorithm.entry`, which change what is tried and not the method."""
+    """The overrides that change the method. Those of `algorithm.entry` only change what is tried."""
     return [word for word in overrides if not word.startswith("algorithm.entry.")]
 
 
@@ -147,8 +147,8 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         family=method.entry.get("family", ""),
         overrides=list(candidate.overrides),
         packages=list(candidate.packages),
-        parts=parts_of(build_algorithm(judged[0].run), judged[0].run.partition),
-        memory=memory(cell.run for cell in judged),
+        parts=parts_of(judged[0].run),
+        memory=memory(tasks_of(cell.run for cell in judged)),
         seeds=list(seeds),
         tasks=tasks,
         code={module: digest for run in runs for module, digest in run.code.items()},

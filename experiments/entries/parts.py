@@ -6,21 +6,24 @@ from typing import Any
 
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Channel
+from experiments.config.schema import RunConfig
+from experiments.training.build import build_algorithm
 
 
-def parts_of(algorithm: Algorithm, partition: str) -> dict[str, str]:
-    """The parts of a method by name, with their options.
+def parts_of(run: RunConfig) -> dict[str, str]:
+    """The parts of a run's method by name, with their options.
 
     memory: what senders remember, a channel without its compressor. compressor: what it compresses by. Both name
     the uplink and the downlink, or one of them if they are alike. update: the update rule. partition: the run's.
     method: the class of the method with all its other options.
     """
+    algorithm = build_algorithm(run)
     ways = (algorithm.uplink, algorithm.downlink)
     return {
         "memory": _both([_described(way, leave_out={"compressor"}) for way in ways]),
         "compressor": _both([repr(way.compressor) for way in ways]),
         "update": repr(algorithm.update),
-        "partition": partition,
+        "partition": run.partition,
         "method": _described(algorithm, leave_out={"uplink", "downlink", "update"}),
     }
 

@@ -1,7 +1,7 @@
 """Verify from its files alone that an entry follows the rules of its track."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -56,13 +56,16 @@ def agreement(folder: Path, other: Path) -> str:
     return f"to {levels} levels of common runs its bits and those of {other} differ {far}"
 
 
-def memory(runs: Iterable[RunConfig]) -> float:
-    """Numbers per coordinate that a worker keeps between rounds besides the model, the most of these runs' tasks."""
-    found = []
-    for run in {run.task.name: run for run in runs}.values():
-        task = build_task(run)
-        found.append(numbers_kept(build_algorithm(run, layout_of(task)), task.start()))
-    return round(max(found), 2)
+def tasks_of(runs: Iterable[RunConfig]) -> dict[str, tuple[RunConfig, Task]]:
+    """For each task, one of these runs and the task built."""
+    return {name: (run, build_task(run)) for name, run in {run.task.name: run for run in runs}.items()}
+
+
+def memory(tasks: Mapping[str, tuple[RunConfig, Task]]) -> float:
+    """Numbers per coordinate that a worker keeps between rounds besides the model, the most of these tasks."""
+    return round(
+        max(numbers_kept(build_algorithm(run, layout_of(task)), task.start()) for run, task in tasks.values()), 2
+    )
 
 
 def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
@@ -78,16 +81,14 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
     if (chosen := candidate.choose(rows)) != entry.tasks:
         yield f"its trials choose other settings: {', '.join(str(one.setting) for one in chosen.values())}"
     first = judged[0].run  # trials are shorter, and so are their warm-ups
-    if parts_of(build_algorithm(first), first.partition) != entry.parts:
+    if parts_of(first) != entry.parts:
         yield "its parts are not those of the method"
-    if (kept := memory(cell.run for cell in judged)) != entry.memory:
+    built = tasks_of(cell.run for cell in judged)
+    if (kept := memory(built)) != entry.memory:
         yield f"says that a worker keeps {entry.memory:g} numbers per coordinate; it keeps {kept:g}"
-    tasks: dict[str, Task] = {}
     for id, some in rows.groupby("run", sort=False):
         run = cells[str(id)].run
-        if run.task.name not in tasks:
-            tasks[run.task.name] = build_task(run)
-        if wrong := _wrong(run, some, tasks[run.task.name]):
+        if wrong := _wrong(run, some, built[run.task.name][1]):
             yield f"{cells[str(id)].name}: {wrong}"
 
 

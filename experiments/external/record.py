@@ -1,7 +1,6 @@
 """A run of an external strategy: the harness's rounds and folder, but the strategy moves x."""
 
 from dataclasses import replace
-from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -12,7 +11,6 @@ from algorithms.compressors import Compressor, Identity
 from algorithms.core.algorithm import Algorithm, Stage
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.channels import dense
-from algorithms.core.lr_schedules import factor
 from algorithms.core.update_rules import SGD, Lr
 from common.errors import UsageError
 from experiments.cluster.base import ClusterState, Simulated
@@ -22,7 +20,7 @@ from experiments.config.schema import RunConfig
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Strategy
 from experiments.tasks.task import layout_of
-from experiments.training.build import build_task
+from experiments.training.build import build_task, trainer_of
 from experiments.training.trainer import Trainer
 
 
@@ -94,12 +92,4 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> ExternalTrainer:
     carrier = Carrier(task.start(), layout_of(task))
     strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=carrier)
     cluster = Driven(ranks, strategy, carrier, run.seed)
-    return ExternalTrainer(
-        task,
-        cluster,
-        lrs=run.lr,
-        rounds=run.rounds,
-        schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
-        clip=run.clip_worker,
-        unit=task.step_unit(cluster.algorithm),
-    )
+    return trainer_of(run, ExternalTrainer, task, cluster, cluster.algorithm)

@@ -5,7 +5,7 @@ import os
 import sys
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,6 +26,8 @@ from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
 from experiments.training.trainer import Trainer
 from plots.runs.columns import declare, sign
+
+T = TypeVar("T", bound=Trainer)
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # mallopt(3)
 
@@ -128,17 +130,22 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
         algorithm.check(task.d)
         cluster = _cluster(run, algorithm, ranks, task.d)
         keep_freed_memory()
-        return Trainer(
-            task,
-            cluster,
-            lrs=run.lr,
-            rounds=run.rounds,
-            schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
-            clip=run.clip_worker,
-            unit=task.step_unit(algorithm),
-        )
+        return trainer_of(run, Trainer, task, cluster, algorithm)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorithm: Algorithm) -> T:
+    """A trainer of this kind with the run's step sizes, rounds and clipping."""
+    return kind(
+        task,
+        cluster,
+        lrs=run.lr,
+        rounds=run.rounds,
+        schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
+        clip=run.clip_worker,
+        unit=task.step_unit(algorithm),
+    )
 
 
 def keep_freed_memory() -> None:

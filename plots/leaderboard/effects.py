@@ -62,7 +62,6 @@ def drawn(table: pd.DataFrame) -> Figure:
 
     If no pair reached the level with both, a word says which value reached it.
     """
-    table = table[table[["both", *ALONE]].any(axis=1)]
     lines = table[KEYS].drop_duplicates().agg(tuple, axis=1).tolist()
     with curves.styled():
         figure, axis = plt.subplots(figsize=(7, 1.1 + 0.28 * len(lines)), layout="constrained")

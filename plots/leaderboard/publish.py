@@ -37,8 +37,9 @@ def publish(
     matplotlib.use("Agg")
     table = effects.at_levels(frame, goals)
     pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.behind(frame, goals)}
-    if not table.empty:
-        pictures["effects"] = effects.drawn(table)
+    told = table[table[["both", *effects.ALONE]].any(axis=1)]
+    if not told.empty:
+        pictures["effects"] = effects.drawn(told)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
     write_csv(ranking, target / "ranking.csv")

@@ -133,7 +133,7 @@ def test_one_seed_is_compared_with_the_committed_entry(
     entered: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     committed, mine = entered(tasks=1, place="whole"), entered("seeds=[0]", tasks=1, place="mine")
-    monkeypatch.setattr(check, "PLACE", committed.parents[2])
+    monkeypatch.setattr("experiments.figures.committed.PLACE", committed.parents[2])
     with pytest.raises(SystemExit, match="1"):
         check.main([str(mine)])
     said = capsys.readouterr().out
