@@ -15,8 +15,8 @@ class Nodes:
 
     The ranks of a node average their gradients. The first one `leads`: it exchanges messages with the other nodes.
 
-    rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. group: the ranks
-    with this rank's place in all nodes. order: all ranks of the process group, node by node.
+    rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. count: the ranks of
+    a node. group: the ranks with this rank's place in all nodes. order: all ranks of the process group, node by node.
 
     Raises ValueError on all ranks unless every rank is in exactly one node and all nodes have the same size. Raises
     LostContact.
@@ -44,34 +44,34 @@ class Nodes:
         if len({len(node) for node in nodes}) > 1:
             raise ValueError(f"intra_group= makes nodes of ranks {nodes}: all must have the same number of ranks")
         mine = members.index(ranks[rank])
-        self.rank, self.size, self._count = nodes.index(tuple(members)), len(nodes), len(members)
+        self.rank, self.size, self.count = nodes.index(tuple(members)), len(nodes), len(members)
         self.order = [ranks.index(one) for one in given]
         self.leads, self._intra, self.group = mine == 0, intra_group, group
-        if self._count > 1:
+        if self.count > 1:
             with contact():  # torch requires every rank to make all groups
                 alike = [dist.new_group(list(places)) for places in zip(*nodes, strict=True)]
             self.group = alike[mine]
 
     def mean(self, gradient: Tensor) -> Tensor:
         """Average the gradients [d] of this rank's node, in place. Raises LostContact."""
-        if self._count > 1:
+        if self.count > 1:
             with contact():
                 dist.all_reduce(gradient, group=self._intra)
-            gradient /= self._count
+            gradient /= self.count
         return gradient
 
     def gather(self, header: Tensor) -> Tensor:
         """Gather the headers [1, n] of a node's ranks as [1, ranks · n]. Raises LostContact."""
-        if self._count == 1:
+        if self.count == 1:
             return header
-        headers = [torch.empty_like(header) for _ in range(self._count)]
+        headers = [torch.empty_like(header) for _ in range(self.count)]
         with contact():
             dist.all_gather(headers, header, self._intra)
         return torch.cat(headers, -1)
 
     def share(self, answer: Payload) -> Payload:
         """Broadcast the leader's payload to its node. Other ranks pass one of its form. Raises LostContact."""
-        if self._count == 1:
+        if self.count == 1:
             return answer
         message = to_bytes(answer, 0)
         with contact():

@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, is_finite
-from ..comm.gather_broadcast import contact, rank_and_size
+from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
+from ..comm.gather_broadcast import contact
 from ..comm.nodes import Nodes
 from ..compressors.base import Payload
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
@@ -44,7 +44,8 @@ class LocalSteps(torch.optim.Optimizer):
 
     method: the name of a file of conf/algorithm, or what a method's function returns; its own inner update is not
     used. options: with a name, parameters of the method's function, such as `period`. process_group: the ranks that
-    train together; None: all ranks.
+    train together; None: all ranks. intra_group: the ranks of this rank's node; they average their gradients in every
+    step, and every node is one worker.
 
     `t` counts steps, `skipped` those that torch.amp.GradScaler skipped on this rank, and `meter` what one worker sent
     and received. Messages and memories of 16-bit parameters are float32.
@@ -64,13 +65,16 @@ class LocalSteps(torch.optim.Optimizer):
         method: Algorithm | str,
         seed: int = 0,
         process_group: dist.ProcessGroup | None = None,
+        intra_group: dist.ProcessGroup | None = None,
         **options: Any,
     ) -> None:
         if not isinstance(inner, torch.optim.Optimizer):
             raise TypeError(f"inner={inner}: must be a torch optimizer, such as AdamW(model.parameters())")
         self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
         is_distributed, group = dist.is_available() and dist.is_initialized(), process_group
-        self.rank, self.workers = rank_and_size(group) if is_distributed else (0, 1)
+        nodes = Nodes(group, intra_group) if is_distributed else None
+        self._node = nodes if nodes and nodes.count > 1 else None  # its ranks are one worker
+        self.rank, self.workers = (nodes.rank, nodes.size) if nodes else (0, 1)
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
         self.param_groups, self.state = inner.param_groups, inner.state
@@ -81,18 +85,19 @@ class LocalSteps(torch.optim.Optimizer):
         self.algorithm = _resolve_method(method, self.workers, len(x), options)
         self.algorithm.check(len(x))
         self._wire = None
-        if is_distributed:
+        if nodes:
             shapes = [tuple(param.shape) for param in self._flat.params]
             check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": shapes})
             with contact():
                 dist.broadcast(x, group=group, group_src=0)
-            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, Nodes(group))
+            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, nodes)
         self._flat.write(x)
         for param in self._flat.params:
             self.state[param]  # torch's checkpoint functions make a step where there is no state at all
         self._replica = self.algorithm.start_replica(x)
         self._worker = replace(self.algorithm.start_workers(x, torch.tensor([self.rank])), x=None)
-        self._server = self.algorithm.start_server(x) if self.rank == 0 else None
+        serves = self.rank == 0 and (not nodes or nodes.leads)
+        self._server = self.algorithm.start_server(x) if serves else None
         self._has_started = True
 
     def add_param_group(self, param_group: dict) -> None:
@@ -157,15 +162,42 @@ class LocalSteps(torch.optim.Optimizer):
 
     def _step_inner(self, closure: Callable[[], Any] | None) -> Any:
         """The inner step with gradients without GradScaler's scale; no step where it found an infinity."""
-        if getattr(self, "found_inf", False):
+        skips, scale = bool(getattr(self, "found_inf", False)), getattr(self, "grad_scale", None)
+        if node := self._node:
+            if closure is not None:  # then there is no GradScaler
+                return self.inner.step(lambda: (closure(), self._average_in_node(node))[0])
+            skips, scale = self._average_in_node(node, skips, scale), None
+        if skips:
             self.skipped += 1
             return None
-        if (scale := getattr(self, "grad_scale", None)) is not None:
+        if scale is not None:
             for group in self.param_groups:
                 for param in group["params"]:
                     if param.grad is not None:
                         param.grad.div_(scale.to(param.grad.device))
         return self.inner.step(closure)  # pyright: ignore[reportArgumentType]
+
+    @torch.no_grad()
+    def _average_in_node(self, node: Nodes, skips: bool = False, scale: Tensor | None = None) -> bool:
+        """Average the node's gradients / scale. A missing gradient stays missing if all ranks of the node lack it.
+
+        Returns whether a rank of the node skips the step. Then gradients are as they were.
+        """
+        flat, gradient, flags = self._flat, self._flat.zeros(), 0
+        try:
+            flat.check()
+        except ValueError:  # the next exchange raises it on all ranks
+            skips = True
+        else:
+            gradient, flags = flat.gradient(scale), flat.gradient_flags()
+        numbers = [flags >> i & 1 for i in range(len(flat.params))]
+        mean = node.mean(torch.cat([gradient, gradient.new_tensor([*numbers, skips])]))
+        *pieces, told = mean.split([*flat.sizes, len(numbers) + 1])
+        *present, skipped = told.bool().tolist()
+        if not skipped:
+            for param, piece, has_gradient in zip(flat.params, pieces, present, strict=True):
+                param.grad = piece.view(param.shape).to(param.dtype) if has_gradient else None
+        return skipped
 
     @torch.no_grad()
     def _exchange(self, t: int) -> None:
@@ -176,6 +208,10 @@ class LocalSteps(torch.optim.Optimizer):
             x = self._local_model()
         except (ValueError, FloatingPointError) as error:
             wrong = error
+        if self._node and self._node.gather(torch.tensor([[digest(x)]], device=x.device)).unique().numel() > 1:
+            wrong = wrong or ValueError(
+                f"step {t}: the ranks of this node differ in x; change parameters on all alike"
+            )
         lr = float(self.param_groups[0].get("lr", 0.0))
         sender = replace(self._worker, x=x.unsqueeze(0))
         up, worker = self.algorithm.worker(sender.x, sender, replica, lr, t, self.seed)
@@ -258,7 +294,7 @@ def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict
     if "workers" in parameters(method):
         options = {"workers": workers, **options}
         if options["workers"] != workers:
-            raise ValueError(f"workers={options['workers']}: there are {workers} ranks, each a worker")
+            raise ValueError(f"workers={options['workers']}: there are {workers} workers")
     loaded = _check_local_steps(load_method(method, **options), method)
     for option in options:
         others = {name: value for name, value in options.items() if name != option}

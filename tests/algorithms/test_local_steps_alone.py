@@ -281,7 +281,7 @@ def inside() -> torch.optim.Optimizer:
         (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps need its own"),
         (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
         (lambda: LocalSteps(inside(), "diloco", perod=5), "no option 'perod'; did you mean period"),
-        (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 ranks"),
+        (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 workers"),
         (lambda: LocalSteps(inside(), local_sgd(Identity(), INSIDE), period=2), "period: options are only for"),
         (lambda: LocalSteps(inside(), "diloco").add_param_group({"params": []}), "add parameter groups to the inner"),
         (lambda: LocalSteps(inside(), "diloco").join_hook(), "Join is not supported"),

@@ -12,18 +12,23 @@ from cluster_support import LR, gradients, loss, network, results_of, small_shar
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from algorithms import CompressedOptimizer, compressed
+from algorithms import CompressedOptimizer, LocalSteps, compressed
 from algorithms.comm.consistency import Disagreement
-from algorithms.compressors import RandomK, ScaledSign
+from algorithms.compressors import ChunkTopKBins, Identity, RandomK, ScaledSign
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.diloco import diloco
 from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.sparseloco import sparseloco
 from experiments.cluster.base import Simulated
 
 RANKS, STEPS, AT, D = 4, 5, 3, 32  # a fault is in step AT
 NODES = [[0, 2], [1, 3]]
 SIGN, DRAWN = cd_adam(ScaledSign(), AMSGrad()), error_feedback(RandomK(k=4), SGD())
+MOMENTUM = SGD(momentum=0.9)  # of the inner steps below; models are exchanged after steps 2 and 4
+DILOCO = diloco(Identity(), MOMENTUM, period=2)
+SPARSELOCO = sparseloco(ChunkTopKBins(2, 8), MOMENTUM, len(NODES), period=2)
 
 
 def trained(
@@ -48,6 +53,34 @@ def trained(
         optimizer.step()
         path.append(vector(net))
     counted = {"t": optimizer.t, "skipped": optimizer.skipped, "bits": optimizer.meter.bits}
+    return {"x": torch.stack(path), "worker": (optimizer.rank, optimizer.workers), **counted}
+
+
+def local(
+    intra: Any, method: Any = DILOCO, befalls: Callable = bool, restart: bool = False, scales: bool = False
+) -> dict:
+    """The same with local steps: x of this rank after every step."""
+
+    def begin() -> tuple:
+        net = network(dist.get_rank(), torch.float64)
+        inside = torch.optim.SGD(net.parameters(), LR, MOMENTUM.momentum)
+        return net, LocalSteps(inside, method, seed=3, intra_group=intra)
+
+    (net, optimizer), path, rank = begin(), [], dist.get_rank()
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, enabled=scales)  # pyright: ignore
+    for step in range(1, STEPS + 1):
+        if restart and step == AT:
+            saved = optimizer.state_dict()
+            net, optimizer = begin()
+            optimizer.load_state_dict(saved)
+        optimizer.zero_grad()
+        scaler.scale(loss(net, rank, step)).backward()
+        if step == AT and rank == RANKS - 1:
+            befalls(net)
+        scaler.step(optimizer)
+        scaler.update()
+        path.append(vector(net))
+    counted = {"t": optimizer.t, "skipped": optimizer.skipped, "meter": optimizer.meter}
     return {"x": torch.stack(path), "worker": (optimizer.rank, optimizer.workers), **counted}
 
 
@@ -87,6 +120,12 @@ def everything() -> dict:
         "not finite": trained(intra, befalls=infinite),
         "missing": trained(intra, befalls=without),
         "hook": hooked(intra),
+        "DiLoCo": local(intra),
+        "SparseLoCo": local(intra, SPARSELOCO),
+        "restarted DiLoCo": local(intra, restart=True),
+        "scaled DiLoCo": local(intra, scales=True),
+        "DiLoCo without a gradient": local(intra, befalls=without),
+        "overflow": local(intra, befalls=infinite, scales=True),
     }
     with small_shards():
         results["sharded"] = trained(intra)
@@ -94,6 +133,9 @@ def everything() -> dict:
     for name, act in {
         "drift": partial(trained, intra, befalls=drift),
         "converted": partial(trained, intra, befalls=convert),
+        "local drift": partial(local, intra, befalls=drift),
+        "local conversion": partial(local, intra, befalls=torch.nn.Module.float),
+        "local and unequal": partial(local, others[rank == 3]),
         "unequal": partial(trained, others[rank == 3]),
         "one outside": partial(trained, intra if rank < 3 else own[0]),
         "none on one": partial(trained, intra if rank < 3 else None),
@@ -166,11 +208,57 @@ def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
         assert torch.equal(results["hook"], ranks[0]["hook"])
 
 
+def simulated_local(method: Any, missing: bool = False) -> tuple[torch.Tensor, BitCounter]:
+    """Both nodes' x after every step [STEPS, 2, 32] of the harness's rounds, and what it counts."""
+    cluster, path, meter = Simulated(method, len(NODES), seed=3), [], BitCounter()
+    state = cluster.start(vector(network(dtype=torch.float64)))
+    for t in range(1, STEPS + 1):
+        each = [gradients(x, RANKS, t)[node] for x, node in zip(state.workers.x, NODES, strict=True)]
+        if missing and t == AT:
+            each[1][1, 15:20] = 0
+        state = cluster.round(torch.stack([some.mean(0) for some in each]), state, LR, t)
+        meter.count(method, D, t, torch.float64)
+        path.append(state.workers.x)
+    return torch.stack(path), meter
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "missing"),
+    [
+        ("DiLoCo", DILOCO, False),
+        ("SparseLoCo", SPARSELOCO, False),
+        ("restarted DiLoCo", DILOCO, False),
+        ("scaled DiLoCo", DILOCO, False),
+        ("DiLoCo without a gradient", DILOCO, True),
+    ],
+)
+def test_a_node_takes_local_steps_as_one_worker(name: str, method: Any, missing: bool, ranks: list[dict]) -> None:
+    expected, meter = simulated_local(method, missing)
+    for rank, results in enumerate(ranks):
+        found = results[name]
+        torch.testing.assert_close(found["x"], expected[:, rank % 2], rtol=1e-10, atol=1e-12)
+        assert torch.equal(found["x"], ranks[rank % 2][name]["x"])
+        assert (found["worker"], found["t"], found["meter"]) == ((rank % 2, len(NODES)), STEPS, meter)
+
+
+def test_all_ranks_of_a_node_skip_a_local_step_where_one_overflows(ranks: list[dict]) -> None:
+    assert [results["overflow"]["skipped"] for results in ranks] == [0, 1, 0, 1]
+    for results in ranks[1::2]:
+        assert torch.equal(results["overflow"]["x"][AT - 1], results["overflow"]["x"][AT - 2])
+    assert all(torch.equal(results["overflow"]["x"][3], ranks[0]["overflow"]["x"][3]) for results in ranks)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("drift", f"Disagreement: step {AT}: rank 3 differs from the others in x: "),
         ("converted", f"Disagreement: step {AT}: rank 3 differs from the others in parameters: it cannot step"),
+        (
+            "local drift",
+            "(ValueError: step 4: the ranks of this node differ in x|Disagreement: step 4: rank 1 differs)",
+        ),
+        ("local conversion", "Disagreement: step 4: rank 3 differs from the others in parameters: it cannot step"),
+        ("local and unequal", r"ValueError: intra_group= makes nodes of ranks \[\(0, 1, 2\), \(3,\)\]: all must"),
         ("unequal", r"ValueError: intra_group= makes nodes of ranks \[\(0, 1, 2\), \(3,\)\]: all must have the same"),
         ("one outside", r"ValueError: intra_group= is rank 0: \[0, 2\], .*rank 3: \[\]\. Every rank must give"),
         ("none on one", r"ValueError: intra_group= is rank 0: \[0, 2\], .*rank 3: \[3\]\. Every rank must give"),
@@ -180,7 +268,7 @@ def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
 )
 def test_mistakes_are_said_on_every_rank(name: str, said: str, ranks: list[dict]) -> None:
     for rank, results in enumerate(ranks):
-        if (name, rank) == ("converted", RANKS - 1):
+        if rank == RANKS - 1 and name in ("converted", "local conversion"):
             assert results[name].startswith("ValueError: parameter 0 was")
         else:
             assert re.match(said, results[name]), results[name]
