@@ -1,6 +1,8 @@
-"""Fetch and verify the LibSVM sets, CIFAR-10 and tiny Shakespeare: `python -m data [data_dir=DIRECTORY] [NAME ...]`.
+"""Fetch and verify the LibSVM sets, CIFAR-10, tiny Shakespeare and CIFAR-100.
 
-DIRECTORY is DATA_DIR, or data/downloads, unless given. NAMEs are all sets unless given.
+    python -m data [data_dir=DIRECTORY] [NAME ...]
+
+DIRECTORY is DATA_DIR, or data/downloads, unless given. NAMEs are all sets but CIFAR-100 unless given.
 """
 
 import argparse
@@ -9,13 +11,14 @@ import sys
 
 from common.errors import DataError
 from common.names import unknown
-from data import cifar10, libsvm, shakespeare
+from data import cifar10, cifar100, libsvm, shakespeare
 from data.dataset import Dataset, Images, shape
 
 
 def main() -> None:
     """Load every set asked for and say what it is; what failed, once the others are done."""
-    known = [*libsvm.PINNED, "cifar10", "shakespeare"]
+    usual = [*libsvm.PINNED, "cifar10", "shakespeare"]  # those of the figures
+    known = [*usual, "cifar100"]
     parser = argparse.ArgumentParser(
         prog="python -m data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -29,7 +32,7 @@ def main() -> None:
         else:
             parser.error(f"{unknown(f'{word}: no such set', word, known)}; a folder is data_dir={word}")
     failures = []
-    for name in names or known:
+    for name in names or usual:
         try:
             print(f"{name}: {_described(name, directory)}, content verified", flush=True)
         except DataError as error:
@@ -39,7 +42,7 @@ def main() -> None:
 
 
 def _described(name: str, directory: str) -> str:
-    others = {"cifar10": cifar10.load, "shakespeare": shakespeare.load}
+    others = {"cifar10": cifar10.load, "cifar100": cifar100.load, "shakespeare": shakespeare.load}
     found = others[name](directory) if name in others else libsvm.load(name, directory)
     if isinstance(found, Images):
         return f"{len(found.train_images)} training and {len(found.test_images)} test images"

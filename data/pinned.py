@@ -99,14 +99,14 @@ class _Decoded(RawIOBase):
 
 def pinned(
     name: str,
-    sha256: str,
+    sha256: str | None,
     data_dir: str | Path,
     folder: str,
     forms: Sequence[str],
     read: Callable[[Path], Arrays],
     sources: Sequence[Source],
 ) -> Arrays:
-    """The arrays of a set, whose content hash (see `digest`) is `sha256`.
+    """The arrays of a set, whose content hash (see `digest`) is `sha256`. None: `read` checks the content itself.
 
     In `data_dir` they are looked for decoded (`cache/`), then, in it or in its `folder`, as one of the files and
     folders called `forms`, which `read` reads; else fetched into `folder`, from the first source that has them. A
@@ -131,18 +131,17 @@ def pinned(
                 failures.append(str(error))
         raise DataError("; ".join(failures))
 
-    return cached(base / "cache" / f"{name}-{sha256[:12]}", obtained, sha256)
+    return cached(base / "cache" / (f"{name}-{sha256[:12]}" if sha256 else name), obtained, sha256)
 
 
 def _checked(
-    name: str, sha256: str, read: Callable[[Path], Arrays], place: Path, source: object, remedy: str
+    name: str, sha256: str | None, read: Callable[[Path], Arrays], place: Path, source: object, remedy: str
 ) -> Arrays:
     try:
         arrays = read(place)
     except Exception as error:  # damaged archives and pictures can raise nearly anything
         reason = str(error) or type(error).__name__
         raise DataError(f"{source} cannot be read as {name} ({reason}): {remedy}") from error
-    found = digest(arrays.values())
-    if found != sha256:
+    if sha256 and (found := digest(arrays.values())) != sha256:
         raise DataError(f"{source} is not {name}: expected content of SHA-256 {sha256}, found {found}: {remedy}")
     return arrays

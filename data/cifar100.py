@@ -1,0 +1,30 @@
+"""CIFAR-100 from the official archive."""
+
+from pathlib import Path
+
+from data.cache import Arrays
+from data.cifar_archives import CIFAR100, as_folder, batches
+from data.dataset import Images, Place
+from data.download import Url, download
+from data.pinned import pinned
+
+FORMS = (CIFAR100.filename, CIFAR100.base_folder)
+
+
+def load(
+    data_dir: Place[str | Path],  # where data sets are looked for and kept
+    url: Url = CIFAR100.url,  # the official archive on the web
+) -> Images:
+    """50000 training and 10000 test images, 32 × 32 × 3, of 100 classes (the fine labels), in the original order.
+
+    In `data_dir` or its `cifar100/` they are looked for as the archive `cifar-100-python.tar.gz` or its unpacked
+    `cifar-100-python/`. Else the archive is downloaded. Its files are checked by torchvision's MD5 sums.
+    """
+    sources = [(download, url, CIFAR100.filename)]
+    arrays = pinned("cifar100", None, data_dir, "cifar100", FORMS, _read, sources)
+    return Images("cifar100", **arrays, mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762))
+
+
+def _read(place: Path) -> Arrays:
+    with as_folder(CIFAR100, place) as folder:
+        return batches(CIFAR100, folder)
