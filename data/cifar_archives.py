@@ -12,7 +12,6 @@ from common.errors import DataError
 from data.cache import Arrays
 from data.torchvision_operators import torchvision
 
-
 CIFAR10, CIFAR100 = torchvision.datasets.CIFAR10, torchvision.datasets.CIFAR100
 
 
