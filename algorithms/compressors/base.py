@@ -131,8 +131,12 @@ class Shardable(Compressor):
 
 @cache
 def payload_bytes(compressor: Compressor, d: int, dtype: torch.dtype) -> int:
-    """Bytes of the payload that one vector of d coordinates really becomes, padding and the run's dtype included."""
+    """Bytes of the payload that one vector of d coordinates really becomes, padding and the run's dtype included.
+
+    It is decoded too, so that a compressor that cannot take such a vector raises here.
+    """
     payload = compressor.encode(torch.zeros(d, dtype=dtype), MessageKey.none())
+    compressor.decode(payload, d)
     return sum(tensor.nbytes for tensor in tensors(payload))
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 
 from algorithms.compressors import Blocks, Compressor, Identity
+from algorithms.compressors.base import payload_bytes
 from algorithms.compressors.blocks import BUCKET_MB, buckets
 from algorithms.compressors.floats import Cast
 from algorithms.core.algorithm import Algorithm
@@ -128,11 +129,25 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
     algorithm = build_algorithm(run, layout_of(task))
     try:
         algorithm.check(task.d)
+        _try_out(run, algorithm, task)
         cluster = _cluster(run, algorithm, ranks, task.d)
         keep_freed_memory()
         return trainer_of(run, Trainer, task, cluster, algorithm)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _try_out(run: RunConfig, algorithm: Algorithm, task: Task) -> None:
+    """Compress one vector of the task's shape. Raises UsageError where a compressor, a user's say, cannot."""
+    for channel in (algorithm.uplink, algorithm.downlink):
+        try:
+            payload_bytes(channel.compressor, task.d, task.dtype)
+        except Exception as error:  # whatever its author did not think of
+            options = ", ".join(f"{name}={value}" for name, value in run.compressor.options.items())
+            raise UsageError(
+                f"compressor={run.compressor.target}({options}): cannot compress the {task.d} coordinates of "
+                f"task={run.task.name}: {type(error).__name__}: {error}"
+            ) from error
 
 
 def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorithm: Algorithm) -> T:

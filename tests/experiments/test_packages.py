@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, configuration, contents, go, rows, stopped, where
+from run_support import SMALL, configuration, contents, go, halted, rows, stopped, where
 
 from common.errors import Interrupted, UsageError
 from experiments import check as check_command
@@ -75,6 +75,22 @@ def test_its_choices_and_classes_are_found(package):
     algorithm: Any = build_algorithm(run)
     compressor = algorithm.uplink.compressor
     assert (type(compressor).__module__, compressor.scale, compressor.bits(10)) == ("their_package.compressor", 3, 70)
+
+
+@pytest.mark.parametrize("step", ["encode", "decode"])
+def test_an_option_that_the_tasks_vectors_are_too_short_for(package, results, capsys, step):
+    method = {
+        "encode": "def encode(self, x, key=None):\n        return super().encode(x.topk(int(self.scale)).values)",
+        "decode": "def decode(self, payload, d):\n        return payload.values.topk(int(self.scale)).values",
+    }[step]
+    with (package / "compressor.py").open("a") as file:
+        file.write(f"\n    {method}\n")
+    assert halted([*MINE, "compressor.scale=31", results]) == 2
+    assert (
+        "error: compressor=their_package.compressor.Mine(scale=31): cannot compress the 30 coordinates of "
+        "task=logreg/breast_cancer: RuntimeError: selected index k out of range"
+    ) in capsys.readouterr().err
+    assert not where(*MINE, "compressor.scale=31", results).exists()
 
 
 def resized(package: Path, size: int, more: str = "") -> None:
