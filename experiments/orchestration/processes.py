@@ -1,6 +1,7 @@
 """Several jobs at once, each in a process with a log, an environment and a time limit; none outlives the sweep."""
 
 import os
+import signal
 import sys
 import time
 from collections import deque
@@ -8,14 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from common.files import naming
-from common.signals import end_with_parent, stop_requests
+from common.signals import end_with_parent, stop_requests, stops
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
@@ -55,12 +56,16 @@ class Job:
         call = (self.log.absolute(), environment, self.function, self.arguments)
         self._process = _server.Process(target=_work, args=call)
         self._begin = time.monotonic()
+        # The fork server inherits the mask: of a signal to the whole group, Ctrl-C say, the sweep alone takes note.
+        resource_tracker.ensure_running()  # or the server would start it, which lifts the mask
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops())
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")  # or the job would import the command, or the user's script
         try:
             self._process.start()
         finally:
             sys.modules["__main__"] = main
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     @property
     def sentinel(self) -> int:
@@ -108,6 +113,7 @@ class Job:
 def _work(log: Path, environment: dict[str, str], function: Callable[..., object], arguments: Sequence[Any]) -> None:
     """Call the function. The process has a session of its own, so Ctrl-C at the terminal reaches the sweep alone."""
     os.setsid()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops())
     end_with_parent()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)

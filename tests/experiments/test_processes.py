@@ -155,6 +155,12 @@ def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
 
 
 @linux
+def test_a_signal_to_the_whole_group_leaves_the_server_of_the_jobs_there(tmp_path: Path) -> None:
+    jobs = [shell(tmp_path, name, "echo $PPID; kill -TERM $PPID; kill -INT $PPID") for name in "ab"]
+    assert not run_all(jobs)
+    assert said(jobs[0]) == said(jobs[1])
+
+
 def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
     jobs = [shell(tmp_path, "a", PATIENT), shell(tmp_path, "b", "echo ready; " + UNTIL.format(tmp_path))]
 
