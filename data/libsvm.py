@@ -7,7 +7,6 @@ from io import RawIOBase
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_svmlight_file
 
 from common.errors import DataError
 from common.files import regular
@@ -85,6 +84,8 @@ def parse(lines: Iterable[bytes], name: str, source: str) -> Dataset:
     source: what to call the text in messages.
     Raises DataError, with the line where one is wrong, for what is not a binary data set in svmlight form.
     """
+    from sklearn.datasets import load_svmlight_file  # here alone: it takes a second, and cached sets do without it
+
     text = _Counted(lines)
     try:
         # pyright takes the default, "auto", for the only type.

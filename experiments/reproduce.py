@@ -60,7 +60,7 @@ def application(composed: DictConfig) -> None:
             raise UsageError(f"packages=[{name}]: only the command line may allow a package: add packages=[{name}]")
 
         def pick(candidates: Sequence[Figure]) -> Figure:
-            from experiments.orchestration.plan import choose_budget
+            from experiments.orchestration.budget import choose_budget
 
             return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 

@@ -28,7 +28,7 @@ from experiments.config.run import launch_of, read
 def application(composed: DictConfig) -> float | None:
     """One run. Hydra calls it, or one of Hydra's launchers, to which an error is a run that failed.
 
-    Returns what sweeps select by.
+    Returns what sweepers select by, NaN where nothing can win.
     """
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
@@ -36,7 +36,9 @@ def application(composed: DictConfig) -> float | None:
         run = read(config, packages_of(command.overrides.task))
         from experiments.orchestration.sweep import train  # torch, once the configuration is known to be right
 
-        return train(run, launch_of(config))
+        launch = launch_of(config)
+        cell = train(run, launch)
+        return cell.value(launch.select) if command.mode is RunMode.MULTIRUN else None
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from joblib import cpu_count as cores
 from rich.console import Console
 
 from algorithms.core.bit_counter import BitCounter
@@ -21,19 +20,14 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.figures.runs import runs_of
 from experiments.run_store.checkpoint import rounds
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
-from plots.figure.spec import Figure
 from plots.runs.read import RunRecord
 from plots.runs.variants import settings
-
-AT_MOST = 2 * 3600.0
-"""Seconds that budget=auto lets a figure take."""
 
 _COLUMNS = ("task", "algorithm", "n", "seed", "lr", "rounds", "settings", "state", "bits up", "bits down", "time")
 _LONG = 1.0  # seconds; a longer round of all workers is estimated from one worker's
@@ -166,46 +160,3 @@ def _bits(run: RunConfig, tried: Trial) -> BitCounter:
     for t in range(1, run.rounds + 1):
         meter.count(algorithm, tried.d, t, tried.dtype)
     return meter
-
-
-def choose_budget(
-    candidates: Sequence[Figure],
-    overrides: Sequence[str],
-    packages: Sequence[str],
-    launch: LaunchConfig,
-    say: Callable[[str], object],
-) -> Figure:
-    """The first of the figures, the largest being first, that takes at most AT_MOST; else the last, unmeasured.
-
-    Finished runs count as if they were still to do, so the same machine keeps its budget. Raises UsageError.
-    """
-    if place_of() is not None:
-        raise UsageError(
-            "budget=auto: only a single process can time budgets; with several, choose one, such as budget=full"
-        )
-    for figure in candidates[:-1]:
-        seconds = _seconds(figure, overrides, packages, launch, say)
-        outcome = "more than the two hours of budget=auto" if seconds > AT_MOST else "chosen"
-        say(f"budget {figure.budget}: about {duration(seconds)} on this machine, {outcome}")
-        if seconds <= AT_MOST:
-            return figure
-    say(f"budget {candidates[-1].budget}: chosen")
-    return candidates[-1]
-
-
-def _seconds(
-    figure: Figure, overrides: Sequence[str], packages: Sequence[str], launch: LaunchConfig, say: Callable
-) -> float:
-    """Of all runs of a figure. One run of each kind is timed."""
-    runs, total, number, trials = runs_of(figure, overrides, packages), 0.0, 0.0, {}
-    places = cores() // launch.ranks if device_of(runs[0]) == "cpu" else torch.cuda.device_count()
-    jobs = max(1, launch.jobs or places)
-    for run in runs:
-        count = 1.0
-        if figure.held_out is not None:  # a trial of each step size; then the published and the best one by seeds
-            count = figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
-            run = replace(run, lr=run.lr[:1])
-        if kind(run) not in trials:
-            trials[kind(run)] = trial(run, Ranks(launch.ranks), jobs, say)
-        number, total = number + count, total + count * trials[kind(run)].seconds(run)
-    return total / max(1, min(jobs, int(number)))

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import yaml
 from rich.console import Console
 
@@ -20,9 +19,11 @@ from experiments.config.compose import split
 from experiments.config.run import LAUNCH, plain
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
-from plots.runs.best import choose
 from plots.runs.find import find, of_study, whole
 from plots.runs.read import open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,9 @@ class Cell:
         which = self.run.lr.index(chosen) if chosen in self.run.lr else 0
         return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
 
-    def _choice(self, rule: str | None) -> pd.Series:
+    def _choice(self, rule: str | None) -> "pd.Series":
+        from plots.runs.best import choose  # and pandas, which a single run does without
+
         return choose([open_run(self.folder.path)], rule).iloc[0]
 
 
@@ -119,6 +122,8 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
 
     flags: of the sweep's command line that the command needs too. Raises UsageError, see `choose`.
     """
+    from plots.runs.best import choose
+
     results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
     choices = choose(whole(of_study(find(results), results, study)), rule)
     each: list[Any] = list(choices.itertuples())

@@ -25,10 +25,10 @@ from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
 
 
-def train(run: RunConfig, launch: LaunchConfig) -> float:
+def train(run: RunConfig, launch: LaunchConfig) -> Cell:
     """Plan one run, or bring it to its end, in this process or in those of its own that `launch` asks for.
 
-    Returns what a sweeper selects by, NaN where there is nothing. Raises UsageError and RunError.
+    Raises UsageError and RunError.
     """
     [cell] = cells([[]], [run], study=run.algorithm.name)
     if launch.ranks > 1 or launch.job_timeout is not None:  # of which `sweep` sees what is done
@@ -40,7 +40,7 @@ def train(run: RunConfig, launch: LaunchConfig) -> float:
             plan.show([cell.run], launch, Console())
         else:
             train_here(cell.run)
-    return cell.value(launch.select)
+    return cell
 
 
 def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:

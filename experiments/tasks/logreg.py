@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
-from scipy.sparse.linalg import eigsh
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -184,6 +183,8 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
     gram = rows.T @ rows
     if gram.shape[0] <= 2000:
         return float(np.linalg.eigvalsh(gram.toarray())[-1])
+    from scipy.sparse.linalg import eigsh  # here alone: it takes a quarter of a second
+
     return float(eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
 
 

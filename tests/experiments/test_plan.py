@@ -16,6 +16,7 @@ from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import plan
+from experiments.orchestration.budget import choose_budget
 from experiments.orchestration.plan import Trial, trial
 from experiments.orchestration.study import cells
 from experiments.training.trainer import Trainer
@@ -165,7 +166,7 @@ def test_the_largest_that_takes_two_hours_at_most(a_round, jobs, expected, monke
     measured = SimpleNamespace(seconds=lambda run: a_round * run.rounds)
     monkeypatch.setattr(plan, "trial", lambda run, *about: (timed.append(run), measured)[1])
     candidates = [figure(name) for name in ROUNDS]
-    assert plan.choose_budget(candidates, [], [], LaunchConfig(jobs=jobs), words.append).budget == expected
+    assert choose_budget(candidates, [], [], LaunchConfig(jobs=jobs), words.append).budget == expected
     assert len(timed) == min(list(ROUNDS).index(expected) + 1, 2)  # one run a budget, none of the last
     refused = [line for line in words if line.endswith("more than the two hours of budget=auto")]
     assert len(refused) == list(ROUNDS).index(expected)
