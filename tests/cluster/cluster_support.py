@@ -244,6 +244,15 @@ def simulated(
     return torch.stack(path)
 
 
+def refused(act: Callable[[], object]) -> str:
+    """What a mistake is answered by."""
+    try:
+        act()
+    except (ValueError, RuntimeError, FloatingPointError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing"
+
+
 @contextmanager
 def watched(note: Callable[[str, int], object]) -> Iterator[None]:
     """Every collective that Python calls is noted: its name, and the bytes that this rank hands in or is given."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from algorithms.compressors import shard
+
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 
 
@@ -22,3 +24,9 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in [name for name in os.environ if name.startswith(LAUNCHERS)]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of 30 coordinates have some."""
+    monkeypatch.setattr(shard, "LEAST", 8)

@@ -13,12 +13,11 @@ from io import BytesIO
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, loss, results_of, simulated, small_shards, vector
+from cluster_support import LR, loss, refused, results_of, simulated, small_shards, vector
 from cluster_support import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from algorithms.comm.consistency import Disagreement
 from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
@@ -58,15 +57,6 @@ SCALER = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ign
 
 network = partial(of_dtype, dtype=torch.float64)
 harness = partial(simulated, workers=RANKS, steps=STEPS, dtype=torch.float64)
-
-
-def refused(act: Callable[[], object]) -> str:
-    """What a mistake is answered by."""
-    try:
-        act()
-    except (ValueError, Disagreement) as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 def hooked(net: torch.nn.Module, *arguments: object, **options: object) -> tuple[DistributedDataParallel, object]:

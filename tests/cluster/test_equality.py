@@ -121,11 +121,6 @@ def in_small_pieces(runs: list[RunConfig]) -> None:
     run_each(runs)
 
 
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard, "LEAST", 8)
-
-
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize(
     ("task", "ranks", "workers", "names"),

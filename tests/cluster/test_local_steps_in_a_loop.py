@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, gradients, loss, network, results_of, vector, watched
+from cluster_support import LR, gradients, loss, network, refused, results_of, vector, watched
 from torch.optim.lr_scheduler import LambdaLR
 
 from algorithms import LocalSteps
@@ -166,15 +166,6 @@ def trained(
     counted = {name: getattr(first, name) for name in ("meter", "t", "skipped")}
     synchronised = first.state_dict()["state"][0]["local_steps"]["replica"]["x"]
     return {"x": torch.stack(path), "messages": messages, "synchronised": synchronised, **counted}
-
-
-def refused(act: Callable[[], object]) -> str:
-    """What a mistake is answered by."""
-    try:
-        act()
-    except (ValueError, RuntimeError, FloatingPointError) as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 def poison(value: float, optimizer: LocalSteps) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, loss, results_of, watched
+from cluster_support import LR, loss, refused, results_of, watched
 from cluster_support import network as even
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -22,7 +22,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_modul
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms import compress_replicas
-from algorithms.comm.consistency import BYTES, Disagreement
+from algorithms.comm.consistency import BYTES
 from algorithms.compressors import Blocks, Identity, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
@@ -75,15 +75,6 @@ def optimizer_of(net: nn.Module) -> torch.optim.Optimizer:
 def whole(tensors: Any) -> Tensor:
     """A vector of whole tensors, on every rank."""
     return torch.cat([tensor.detach().full_tensor().flatten() for tensor in tensors]).clone()
-
-
-def refused(act: Callable[[], object]) -> str:
-    """What a mistake is answered by."""
-    try:
-        act()
-    except (ValueError, Disagreement) as error:
-        return f"{type(error).__name__}: {error}"
-    return "nothing"
 
 
 def trained(

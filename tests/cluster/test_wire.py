@@ -135,7 +135,7 @@ SHARDED = {
     "sharded clipped": ("algorithm=quantized_adam", "clip_worker=0.05", "clip_aggregate=0.005"),
 }
 ALL = (*RUNS, *SHARDED)
-RANKS, WORKERS, TRIALS, ROUNDS, PIECE = 2, 4, 2, 5, 8
+RANKS, WORKERS, TRIALS, ROUNDS = 2, 4, 2, 5
 COMMON = (
     *("task=logreg/breast_cancer", f"rounds={ROUNDS}", "eval_every=2", "checkpoint_every=2", "lr=[0.003,0.01]"),
     *(f"cluster.workers={WORKERS}", "threads=1"),
@@ -176,7 +176,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
     mark(Torchrun, "mean", "measurement")
     Torchrun.__init__ = begin
     sharded_server.swapped = swapped
-    shard.LEAST = PIECE
+    shard.LEAST = 8
     with watched(note):
         run_each(runs)
     (target / f"messages-{this_rank()}.json").write_text(json.dumps(messages))
@@ -191,12 +191,6 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
         runs[name] = variant(*COMMON, *overrides, "cluster.server=sharded", results=place / "sharded")
     fine(launched(place, RANKS, partial(observed, place, list(runs.values()))))
     return runs, [json.loads((place / f"messages-{rank}.json").read_text()) for rank in range(RANKS)]
-
-
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors of 30 coordinates have some."""
-    monkeypatch.setattr(shard, "LEAST", PIECE)
 
 
 @pytest.mark.usefixtures("small_pieces")
