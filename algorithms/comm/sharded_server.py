@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..compressors.base import Compressor, Identity, Payload, Shardable, Vector, Wrapper, rebuild, tensors
+from ..compressors.base import Identity, Payload, Vector, rebuild, tensors
 from ..compressors.blocks import Parts
 from ..compressors.shard import Shard, places
 from ..core.algorithm import Algorithm, ServerState
 from ..core.grouped import SideBySide, seed_of_part
 from ..utils.seeding import MessageKey
 from .gather_broadcast import contact, from_bytes, nbytes, to_bytes
+from .tiled import has_tiles, on_shard, serve, shardable
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
@@ -45,7 +46,7 @@ def _allowed(algorithm: Algorithm, d: int) -> list[int]:
             )
     if type(algorithm).server is not Algorithm.server:
         raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
-    both = [_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink)]
+    both = [shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink)]
     limits = [{*one.places(d)} for one in both if not isinstance(one, Identity)]
     if _needs_norm(algorithm) or not limits:
         limits.append({*places(d)})
@@ -80,7 +81,7 @@ def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
         servers, half = len(_allowed(algorithm, d)) + 1, _Asking(cuts(algorithm, d, 2), 0, [])
     except ValueError:
         return Exchange(1, 2)
-    up, down = (_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
+    up, down = (shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
     down.encode_shard(torch.zeros(half.size, dtype=dtype), half, MessageKey.none())
     clips = _needs_norm(algorithm) and not half.is_whole
     return Exchange(servers, 2 + up.varies + down.varies + len(half.asked) + clips)
@@ -92,6 +93,8 @@ class ShardedServer:
     Rank r serves shard r of each part and holds its state. Ranks beyond a part's last shard do not serve it. Servers
     exchange the numbers that depend on whole vectors. Apart from that, the messages are those to one server, except
     that every server receives their scales, and their lengths if the size `varies`.
+
+    With `is_tiled`, servers write into their states, tile by tile, and answers stay as they arrived.
 
     algorithm: one or more, each with its part of the vector. shares: how many workers every rank has; None: one each.
     Raises ValueError if a part needs the whole vector.
@@ -114,6 +117,7 @@ class ShardedServer:
         self._servers = max(map(len, self.cuts)) - 1
         self.served = self._shards(self.rank)
         self._known: dict[Any, Any] = {}
+        self.is_tiled = False
 
     def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
         """This rank's states before round 1, for parameters x [*T, d]; None for parts that it does not serve."""
@@ -130,10 +134,9 @@ class ShardedServer:
         LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
-        arrived = self._to_servers(up, axis, t)
+        payloads = self._to_servers(up, axis, t)
         down: Payload = ()
         if self.rank < self._servers:
-            payloads = (from_bytes(one, like, axis) for part, like in arrived for one in part.unbind(axis))
             down, server = self._serve(payloads, server, x, t)
         return self._join(self._to_all(down, x, t), t), server
 
@@ -142,12 +145,12 @@ class ShardedServer:
         given = zip(self.algorithm.parts, self.served, zip(*payloads, strict=True), server, strict=True)
         for number, (part, shard, of_workers, state) in enumerate(given):
             answer: Payload = ()
-            if shard is not None:
-                uplink, downlink = (
-                    replace(channel, compressor=_OnShard(channel.compressor, shard))
-                    for channel in (part.uplink, part.downlink)
-                )
-                here = replace(part, uplink=uplink, downlink=downlink)
+            if shard is not None and self.is_tiled and _has_tiles(part, state, t):
+                own: Any = ShardedServer._templates(self, x, t)[self.rank]
+                answer = own[number]
+                serve(part, shard, of_workers, state, t, seed_of_part(self.seed, number), answer)
+            elif shard is not None:
+                here = on_shard(part, shard)
                 aggregate = here.aggregate(list(of_workers), state, t)
                 norm = shard.norm(aggregate) if _needs_norm(here) else None
                 answer, state = here.server_message(aggregate, state, t, seed_of_part(self.seed, number), norm)
@@ -155,11 +158,8 @@ class ShardedServer:
             states.append(state)
         return tuple(answers), tuple(states)
 
-    def _to_servers(self, up: Payload, axis: int, t: int) -> list[tuple[Tensor, Payload]]:
-        """For each rank, the bytes [*T, W, b] of its workers for this server, and a payload of one worker's form.
-
-        Empty if this rank serves nothing.
-        """
+    def _to_servers(self, up: Payload, axis: int, t: int) -> list[Payload]:
+        """The payloads of all workers for this server. Empty if this rank serves nothing."""
         codec = self.algorithm.uplink.codec(t)
         parts = [self._cut(up, codec, server) for server in range(self._servers)]
         mine = parts[self.rank] if self.rank < self._servers else ()
@@ -170,9 +170,19 @@ class ShardedServer:
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         lead = next(tensors(up)).shape[:axis]
         shapes = [(*lead, share, nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=False)]
-        messages = [to_bytes(part, axis + 1).flatten() for part in parts]
+        nothing = next(tensors(up)).new_empty(0, dtype=torch.uint8)
+        messages = [
+            nothing if rank == self.rank else to_bytes(part, axis + 1).flatten() for rank, part in enumerate(parts)
+        ]
         arrived = swapped(messages, list(map(math.prod, shapes)), self.group)
-        return [(part.view(shape), like) for part, shape, like in zip(arrived, shapes, likes, strict=True)]
+        payloads: list[Payload] = []
+        for rank, (part, shape, like) in enumerate(zip(arrived, shapes, likes, strict=True)):
+            if rank == self.rank:
+                rows = zip(*(tensor.unbind(axis) for tensor in tensors(mine)), strict=True)
+                payloads += [rebuild(mine, row) for row in rows]
+            else:
+                payloads += [from_bytes(one, like, axis) for one in part.view(shape).unbind(axis)]
+        return payloads
 
     def _to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
         """The answers of all servers."""
@@ -200,17 +210,24 @@ class ShardedServer:
     def _cut(self, payload: Payload, codec: Parts, server: int) -> Payload:
         """A server's part of a payload of all coordinates."""
         own = zip(codec.compressors, payload, self._shards(server), strict=True)
-        return tuple(_shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
+        return tuple(shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
 
     def _join(self, answers: Sequence[Payload], t: int) -> Payload:
         """The decoded message of every part, joined from the servers' shards."""
+        if self.is_tiled:
+            return tuple(answers)
         found: list[list[Tensor]] = [[] for _ in self.cuts]
         for server, answer in enumerate(answers):
             own = zip(self.algorithm.downlink.codec(t).compressors, answer, self._shards(server), found, strict=True)
             for one, payload, shard, parts in own:
                 if shard:
-                    parts.append(_shardable(one).decode_shard(payload, shard))
+                    parts.append(shardable(one).decode_shard(payload, shard))
         return tuple(Vector(torch.cat(parts, -1)) for parts in found)
+
+    @property
+    def shards(self) -> list[list[_Served | None]]:
+        """The shards of every server."""
+        return [self._shards(server) for server in range(self._servers)]
 
     def _shards(self, server: int) -> list[_Served | None]:
         """A server's shard of every part."""
@@ -250,41 +267,16 @@ class _Served(Shard):
         return [one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)]
 
 
-@dataclass(frozen=True)
-class _OnShard(Wrapper):
-    """C on a shard of the coordinates."""
-
-    shard: Shard
-
-    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        return _shardable(self.compressor).encode_shard(x, self.shard, key)
-
-    def decode(self, payload: Payload, d: int) -> Tensor:
-        return _shardable(self.compressor).decode_shard(payload, self.shard)
-
-    def sent(self, payload: Payload, d: int) -> Tensor:
-        return self.compressor.sent(payload, self.shard.size)
-
-    def whole(self, d: int) -> int:
-        return self.shard.d
+def _has_tiles(part: Algorithm, state: ServerState, t: int) -> bool:
+    return part.clip is None and has_tiles(part.uplink, None, t) and has_tiles(part.downlink, state.memory, t)
 
 
 def _needs_norm(algorithm: Algorithm) -> bool:
     return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
 
 
-def _shardable(compressor: Compressor) -> Shardable:
-    """The compressor itself. Raises ValueError where it needs the vector as a whole."""
-    if not isinstance(compressor, Shardable):
-        raise ValueError(
-            f"{compressor}: needs the whole vector, but a sharded server has only parts; take "
-            "cluster.server=rank0, or make the compressor a `Shardable`"
-        )
-    return compressor
-
-
 def _varies(codec: Parts) -> bool:
-    return any(_shardable(one).varies for one in codec.compressors)
+    return any(shardable(one).varies for one in codec.compressors)
 
 
 def _sizes(payload: Payload) -> Tensor:

@@ -59,7 +59,10 @@ class Shard:
 
         Raises LostContact where it takes others who are gone.
         """
-        mine = of_pieces(x, piece(self.d), measure)
+        return self.join(of_pieces(x, piece(self.d), measure))
+
+    def join(self, mine: Tensor) -> Tensor:
+        """Our pieces' numbers [..., c] among those of all pieces [..., P], in order. Raises LostContact."""
         if self.is_whole:
             return mine
         counts = [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]

@@ -1,19 +1,26 @@
 """The mean gradient of a process group by a method's two channels, without the method's update."""
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..comm.consistency import connect, digest_of_all, is_finite
+from ..comm.consistency import ConsistentShardedServer, connect, digest_of_all, is_finite
+from ..comm.gather_broadcast import LostContact
 from ..comm.nodes import Nodes
-from ..core.algorithm import Algorithm, as_dicts, from_dicts
+from ..comm.tiled import has_tiles, received, send
+from ..compressors.base import Compressor, Identity, Payload
+from ..compressors.shard import Shard
+from ..core.algorithm import Algorithm, Sent, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
 from ..core.grouped import SideBySide
+from ..core.tiles import Storage
 from ..core.update_rules import SGD, Update
 from ..registry import load_method
+from ..utils.seeding import MessageKey
 from .optimizer_state import to_device
 
 _GRADIENT_STEPS = (
@@ -53,50 +60,97 @@ class CompressedMean:
         self._replica = algorithm.start_replica(zeros)
         self._worker = algorithm.start_workers(zeros, torch.tensor([nodes.rank]))
         self._servers = self._wire.start_server(zeros) if nodes.leads else None
+        self._is_broken = False  # a server may have written into its state before it lost contact
+        self._messages: dict[Compressor, Payload] = {}
+        self._shards: list[Shard] = []  # of the servers in rounds tile by tile; a GPU is faster with large kernels
+        if isinstance(self._wire, ConsistentShardedServer):
+            is_tiled = zeros.device.type == "cpu" and algorithm.clip is None and nodes.size == len(nodes.order)
+            self._wire.is_tiled = is_tiled
+            self._shards = [shard for [shard] in self._wire.shards if shard] if is_tiled else []
 
-    def round(self, gradient: Tensor | None, params: Iterable[Tensor]) -> Tensor:
-        """g̃_t [d] for this worker's gradient [d]; NaN if a rank's gradient is not finite.
+    def round(self, gradient: Tensor | None, params: Iterable[Tensor], mean: Storage) -> Tensor:
+        """Write g̃_t [d] for this worker's gradient [d] into `mean`; NaN if a rank's gradient is not finite.
 
-        Ranks compare `params`. A rank without a gradient must still take part, with None, because the others wait for
-        it; it raises its own error afterwards. Raises Disagreement, also if another rank has no gradient, and
-        LostContact.
+        The gradient's memory is used; the result is a vector [d] for the next one. Ranks compare `params`. A rank
+        without a gradient must still take part, with None, because the others wait for it; it raises its own error
+        afterwards. Raises Disagreement, also if another rank has no gradient, and LostContact.
         """
         scale, like = self._scaler.get_scale() if self._scaler else None, self._replica.x
         t, readiness, sent = self.t + 1, "refused", torch.zeros_like(like) if gradient is None else gradient
-        sent = self._nodes.mean(sent if scale is None else sent / scale)
+        sent = self._nodes.mean(sent if scale is None else sent.div_(scale))
         if gradient is not None:
             readiness = "ready" if is_finite(sent) else "not finite"
         if readiness != "ready":
-            sent = torch.zeros_like(like)
-        up, worker = self.algorithm.worker(sent.unsqueeze(0), self._worker, self._replica, 0.0, t, self._seed)
-        down, servers, _ = self._wire.step(
-            (up,), self._servers, like, 0.0, t, readiness, digest_of_x=digest_of_all(params)
-        )
+            sent.zero_()
+        up, worker = self._send(sent.unsqueeze(0), t)
+        try:
+            down, servers, _ = self._wire.step(
+                (up,), self._servers, like, 0.0, t, readiness, digest_of_x=digest_of_all(params)
+            )
+        except LostContact:
+            self._is_broken = bool(self._shards)
+            raise
         if down is None:
             self.skipped += 1
-            return torch.full_like(like, torch.nan)
-        payload: Any = down[0]
-        signal = self.algorithm.received(payload, self._replica, t)
-        self._replica = replace(self._replica, signal=signal)
+            mean.write(0, torch.full_like(like, torch.nan))
+            return sent
+        self._receive(down, t, mean, scale)
+        if worker.memory is not None:  # a memory may be the gradient
+            is_swapped = isinstance(worker.memory, Tensor) and worker.memory.data_ptr() == sent.data_ptr()
+            sent = self._worker.memory.squeeze(0) if is_swapped else torch.empty_like(sent)
         self._worker, self._servers, self.t = worker, servers, t
         self.meter.count(self.algorithm, len(like), t, like.dtype)
-        mean = self.algorithm.clipped_aggregate(signal)
-        return mean if scale is None else scale * mean
+        return sent
+
+    def _send(self, gradient: Tensor, t: int) -> Sent:
+        """This worker's message for its gradient [1, d], and its new state, perhaps in the gradient's memory."""
+        channel, worker = self.algorithm.uplink, self._worker
+        codec = channel.codec(t)
+        if not self._shards or isinstance(codec, Identity) or not has_tiles(channel, worker.memory, t):
+            return self.algorithm.worker(gradient, worker, self._replica, 0.0, t, self._seed)
+        if codec not in self._messages:
+            self._messages[codec] = codec.encode(torch.zeros_like(gradient), MessageKey.none())
+        message, key = self._messages[codec], MessageKey(self._seed, "up", t, (self._nodes.rank,))
+        send(channel, gradient, worker.memory, key, message)
+        return message, worker if worker.memory is None else replace(worker, memory=gradient)
+
+    def _receive(self, down: Payload, t: int, mean: Storage, scale: float | None) -> None:
+        """Write the signal of round t into the replica, and into `mean` with the scale."""
+        channel, signal = self.algorithm.downlink, self._replica.signal
+        if not self._shards:
+            payload: Any = down[0]
+            signal = self.algorithm.received(payload, self._replica, t)
+            self._replica = replace(self._replica, signal=signal)
+            signal = self.algorithm.clipped_aggregate(signal)
+            mean.write(0, signal if scale is None else scale * signal)
+            return
+        answers: Any = down
+        for shard, [answer] in zip(self._shards, answers, strict=True):
+            for begin, message in received(channel, shard, answer, t):
+                last = signal[begin : begin + len(message)]
+                new = channel.receive(message, last)
+                if channel.needs_last:
+                    last.copy_(new)
+                mean.write(begin, new if scale is None else scale * new)
 
     def state(self) -> dict[str, Any]:
-        """This rank's state, in nested dicts."""
-        return {
-            "t": self.t,
-            "skipped": self.skipped,
-            "meter": asdict(self.meter),
-            "worker": as_dicts(self._worker),
-            "server": self._servers and as_dicts(self._servers[0]),
-            "signal": self._replica.signal,
-        }
+        """A copy of this rank's state, in nested dicts. Raises ValueError after LostContact."""
+        if self._is_broken:
+            raise ValueError("contact was lost during a round, so this state is incomplete: load an earlier one")
+        return deepcopy(
+            {
+                "t": self.t,
+                "skipped": self.skipped,
+                "meter": asdict(self.meter),
+                "worker": as_dicts(self._worker),
+                "server": self._servers and as_dicts(self._servers[0]),
+                "signal": self._replica.signal,
+            }
+        )
 
     def load(self, state: dict[str, Any]) -> None:
         """Load what `state` returned on the same rank."""
-        here = to_device(state, self._replica.signal.device)
+        here = to_device(deepcopy(state), self._replica.signal.device)
         self._worker = from_dicts(here["worker"], self._worker)
         self._servers = self._servers and (from_dicts(here["server"], self._servers[0]),)
         self._replica = replace(self._replica, signal=here["signal"])

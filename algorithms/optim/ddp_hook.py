@@ -15,7 +15,7 @@ from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
-from .flat_params import Flat
+from .flat_params import Flat, FlatView
 from .optimizer_state import check_state, identity, with_digest
 from .param_groups import Partition, with_partition
 
@@ -47,7 +47,8 @@ class CompressedGradients:
         algorithm = with_partition(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._groups = seed, scaler, (process_group, intra_group)
-        self._ready: list[tuple[list[Tensor], list[Tensor], Tensor, Future]] = []  # DDP's buckets of this round
+        self._ready: list[tuple[Tensor, Future]] = []  # DDP's buckets of this round
+        self._found: dict[Tensor, Tensor] = {}  # and their gradients
         if dist.is_available() and dist.is_initialized():
             _ = self._mean
 
@@ -87,29 +88,27 @@ class CompressedGradients:
         compressed_mean = self._mean
         on_gpu = self._flat.device.type == "cuda"
         future: Future[Tensor] = Future(devices=[self._flat.device] if on_gpu else None)
-        params, gradients = bucket.parameters(), bucket.gradients()
-        if not self._ready:
-            self._gradient = torch.empty_like(self._gradient)  # a memory may be the previous round's vector
-        for param, gradient in zip(params, gradients, strict=True):
+        for param, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
             if param not in self._place:
                 raise ValueError("DDP has a parameter that the hook was not given: give it ddp_model.parameters()")
             self._gradient[self._place[param]] = gradient.reshape(-1)
-        self._ready.append((params, gradients, bucket.buffer(), future))
+            self._found[param] = gradient
+        self._ready.append((bucket.buffer(), future))
         if bucket.is_last():
-            ready, self._ready = self._ready, []
-            if sum(len(params) for params, *_ in ready) < len(self._flat.params):
+            (found, self._found), (ready, self._ready) = (self._found, {}), (self._ready, [])
+            if len(found) < len(self._flat.params):
                 raise ValueError("DDP lacks some parameters of the hook: give it ddp_model.parameters()")
-            mean = compressed_mean.round(self._gradient, self._flat.params)
-            for params, gradients, buffer, waiting in ready:
-                for param, gradient in zip(params, gradients, strict=True):
-                    gradient.copy_(mean[self._place[param]].view(param.shape))
+            mean = FlatView([found[param] for param in self._flat.params], self._flat.sizes, self._gradient)
+            self._gradient = compressed_mean.round(self._gradient, self._flat.params, mean)
+            mean.finish()
+            for buffer, waiting in ready:
                 waiting.set_result(buffer)
         return future
 
     def state_dict(self) -> dict:
         """This rank's state, in nested dicts of tensors and numbers, with a digest.
 
-        Raises ValueError before there is a process group.
+        Raises ValueError before there is a process group, and after LostContact.
         """
         return with_digest(self._state())
 

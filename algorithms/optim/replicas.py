@@ -15,6 +15,7 @@ from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
 from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
+from .flat_params import FlatView
 from .optimizer_state import check_state, described, with_digest
 from .param_groups import Partition, with_partition
 
@@ -149,7 +150,7 @@ class _Hook:
             reduced.record_stream(torch.cuda.current_stream())  # it was allocated on the reduce-scatter's stream
         if _trainable(self.group) != self.params or len(reduced) != sum(self.padded):
             if self.mean and self.group.all_reduce_grads:  # the other replicas wait for this rank
-                self.mean.round(None, self.parameters())
+                self.mean.round(None, self.parameters(), FlatView([], [], reduced))
             raise ValueError(
                 f"module {self.name!r}: a parameter has no gradient, or its requires_grad changed; "
                 "call model.set_reduce_scatter_unused_params(True), or freeze parameters before compress_replicas"
@@ -167,7 +168,8 @@ class _Hook:
             gradient.fill_(torch.nan)
         if not self.mean:
             return
-        mean = self.mean.round(gradient, self.parameters())
+        mean = torch.empty_like(gradient)
+        self.mean.round(gradient, self.parameters(), FlatView([mean], [len(mean)], mean))
         if self.group.gradient_divide_factor is not None:  # torch then adds replicas up
             mean = mean * self.info.replicate_mesh_size
         for part, received in zip(parts, mean.split(self.sizes), strict=True):

@@ -25,6 +25,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.comm import consistency
 from algorithms.compressors import shard
+from algorithms.core import tiles
 from algorithms.core.algorithm import Algorithm
 from common.errors import exit_with_message
 from experiments.cluster.base import Simulated
@@ -273,10 +274,11 @@ def watched(note: Callable[[str, int], object]) -> Iterator[None]:
 
 @contextmanager
 def small_shards() -> Iterator[None]:
-    """Vectors of 32 coordinates are long enough for several servers."""
+    """Vectors of 32 coordinates are long enough for several servers with several tiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(consistency, "SHARDED_FROM", 1)
         patch.setattr(shard, "LEAST", 8)
+        patch.setattr(tiles, "TILE", 8)
         yield
 
 

@@ -18,7 +18,7 @@ from cluster_support import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from algorithms.compressors import Blocks, Identity, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
+from algorithms.compressors import Blocks, Identity, Int4, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
@@ -26,6 +26,7 @@ from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.loco import loco
 from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
@@ -44,6 +45,7 @@ ALGORITHMS = {
     "cd_adam": SIGN,
     "cd_adam layer": cd_adam(Blocks(ScaledSign(), SIZES), AMS),
     "cd_adam uplink_only": cd_adam(ScaledSign(), AMS, uplink_only=True),
+    "loco": loco(Int4(block=8), ADAM, reset=3),
     "ef21": ef21(RandomK(k=4), SGD(), uplink_only=False),
     "clipped": replace(SIGN, clip=0.1),
 }
@@ -203,7 +205,10 @@ def everything() -> dict:
     results["one bucket"] = trained(SIGN, bucket=HUGE)
     results["not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER(init_scale=2.0**10))
     with small_shards():
-        results["sharded"] = trained(SIGN)
+        for name in ("amsgrad", "cd_adam", "loco", "cd_adam uplink_only"):
+            results[f"sharded {name}"] = trained(ALGORITHMS[name])
+        results["sharded not finite"] = trained(SIGN, befalls=infinite, scaler=SCALER(init_scale=2.0**10))
+        results["sharded restarted"] = trained(SIGN, restart=True)
     results["bf16"] = trained(SIGN, dtype=torch.bfloat16)
     results["accumulated"] = accumulated()
     results["restarted"] = trained(SIGN, restart=True)
@@ -264,9 +269,11 @@ def test_a_hook_made_before_the_process_group_of_named_parameters_begins_at_its_
         dist.destroy_process_group()
 
 
-def test_a_server_on_every_rank_gives_the_numbers_and_bits_of_one(ranks: list[dict]) -> None:
+@pytest.mark.parametrize("name", ["amsgrad", "cd_adam", "loco", "cd_adam uplink_only", "not finite", "restarted"])
+def test_a_server_on_every_rank_gives_the_numbers_and_bits_of_one(name: str, ranks: list[dict]) -> None:
+    """And its states, which are written in place, tile by tile."""
     for results in ranks:
-        found, expected = results["sharded"], results["cd_adam"]
+        found, expected = results[f"sharded {name}"], results[name]
         torch.testing.assert_close(found["x"], expected["x"], rtol=1e-11, atol=1e-13)
         assert (found["bits"], found["bytes"]) == (expected["bits"], expected["bytes"])
 

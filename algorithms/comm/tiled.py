@@ -1,0 +1,149 @@
+"""Messages made and read tile by tile: tiles fit the cache, and vectors of all coordinates are written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..compressors.base import Compressor, Payload, Shardable, Wrapper, tensors
+from ..compressors.shard import Shard, piece, whole
+from ..core import tiles
+from ..core.algorithm import Algorithm, ServerState
+from ..core.channels import Channel
+from ..core.update_rules import in_place
+from ..utils.seeding import MessageKey
+
+
+def has_tiles(channel: Channel, memory: object, t: int) -> bool:
+    """Whether the messages of round t can be made tile by tile, given the sender's memory."""
+    codec = channel.codec(t)
+    fits = isinstance(codec, Shardable) and codec.grain and tiles.TILE % codec.grain == 0
+    return bool(fits and vars(type(channel)).get("is_coordinatewise")) and isinstance(memory, Tensor | None)
+
+
+def send(channel: Channel, w: Tensor, memory: Tensor | None, key: MessageKey, message: Payload) -> None:
+    """`Channel.send` for w [..., d]. Writes the payload into `message` and the new memory into w."""
+    codec: Any = channel.codec(key.round)
+
+    def run(tile: Shard) -> None:
+        here = slice(tile.begin, tile.end)
+        local = replace(channel, compressor=OnShard(channel.compressor, tile))
+        payload, kept = local.send(w[..., here], None if memory is None else memory[..., here], key)
+        _write(codec.cut(message, tile), payload)
+        if kept is not None:
+            w[..., here] = kept
+
+    by_tile(whole(w.shape[-1]), run)
+
+
+def serve(
+    algorithm: Algorithm, shard: Shard, up: Sequence[Payload], state: ServerState, t: int, seed: int, message: Payload
+) -> None:
+    """`Algorithm.server` on a shard. Writes the payload into `message` and the new state into `state`."""
+    uplink: Any = algorithm.uplink.codec(t)
+    downlink: Any = algorithm.downlink.codec(t)
+    aggregate, memory = state.aggregate, state.memory
+
+    def run(tile: Shard) -> None:
+        within = _within(tile, shard)
+        here = slice(within.begin, within.end)
+        old = ServerState(aggregate[..., here], None if memory is None else memory[..., here])
+        local, payloads = on_shard(algorithm, tile), [uplink.cut(payload, within) for payload in up]
+        payload, new = local.server_message(local.aggregate(payloads, old, t), old, t, seed)
+        _write(downlink.cut(message, within), payload)
+        if algorithm.uplink.needs_last:
+            old.aggregate.copy_(new.aggregate)
+        if memory is not None:
+            old.memory.copy_(new.memory)
+
+    token = in_place.set(True)
+    try:
+        by_tile(shard, run)
+    finally:
+        in_place.reset(token)
+
+
+def received(channel: Channel, shard: Shard, payload: Payload, t: int) -> Iterator[tuple[int, Tensor]]:
+    """The decoded message of a shard tile by tile, each with its first coordinate."""
+    codec: Any = channel.codec(t)
+    for tile in tiles_of(shard) if has_tiles(channel, None, t) else [shard]:
+        part = payload if tile is shard else codec.cut(payload, _within(tile, shard))
+        yield tile.begin, codec.decode_shard(part, tile)
+
+
+def by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
+    """Run a function for every tile of a shard.
+
+    It runs again after every number of the whole vector that it asks its tile for. It writes after the last one.
+    """
+    all_tiles, results = tiles_of(shard), []
+    while True:
+        parts = []
+        for tile in all_tiles:
+            tile.restart(results)
+            try:
+                run(tile)
+            except tiles._Reduction as needed:
+                parts.append(needed.part)
+        if not parts:
+            return
+        results.append(shard.join(torch.cat(parts, -1)))
+
+
+def tiles_of(shard: Shard) -> list[tiles.Tile]:
+    """The shard's tiles, of whole pieces."""
+    edges = [*range(shard.begin, shard.end, max(tiles.TILE, piece(shard.d))), shard.end]
+    return [tiles.Tile(begin, end, shard.d) for begin, end in pairwise(edges)]
+
+
+def on_shard(algorithm: Algorithm, shard: Shard) -> Algorithm:
+    """The algorithm for vectors on a shard."""
+    uplink, downlink = (
+        replace(channel, compressor=OnShard(channel.compressor, shard))
+        for channel in (algorithm.uplink, algorithm.downlink)
+    )
+    return replace(algorithm, uplink=uplink, downlink=downlink)
+
+
+@dataclass(frozen=True)
+class OnShard(Wrapper):
+    """C on a shard of the coordinates."""
+
+    shard: Shard
+
+    def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
+        return shardable(self.compressor).encode_shard(x, self.shard, key)
+
+    def decode(self, payload: Payload, d: int) -> Tensor:
+        return shardable(self.compressor).decode_shard(payload, self.shard)
+
+    def sent(self, payload: Payload, d: int) -> Tensor:
+        return self.compressor.sent(payload, self.shard.size)
+
+    def whole(self, d: int) -> int:
+        return self.shard.d
+
+
+def shardable(compressor: Compressor) -> Shardable:
+    """The compressor itself. Raises ValueError where it needs the vector as a whole."""
+    if not isinstance(compressor, Shardable):
+        raise ValueError(
+            f"{compressor}: needs the whole vector, but a sharded server has only parts; take "
+            "cluster.server=rank0, or make the compressor a `Shardable`"
+        )
+    return compressor
+
+
+def _within(tile: Shard, shard: Shard) -> Shard:
+    """The tile with the shard's first coordinate as 0."""
+    return Shard((0, tile.begin - shard.begin, tile.end - shard.begin, shard.size), 1)
+
+
+def _write(to: Payload, payload: Payload) -> None:
+    for one, new in zip(tensors(to), tensors(payload), strict=True):
+        one.copy_(new)
