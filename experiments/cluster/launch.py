@@ -4,10 +4,12 @@ import gc
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from time import sleep
 
 import torch
 import torch.distributed as dist
@@ -20,6 +22,7 @@ from common.signals import handle
 from experiments.cluster.ranks import Group, Ranks, deadline
 
 _PATIENCE = 3.0  # seconds beyond the time-out, for an answer that is under way
+_kept: list[object] = []  # process groups that something holds for longer
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
 
@@ -157,5 +160,13 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
             raise RunError(f"{who}; {error}") from error
         raise
     gc.collect()  # a module in DDP that outlives its group ends it holding the lock for which gloo's threads may wait
+    group = dist.group.WORLD
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
+    # A hook's callback may still hold the group in gloo's thread. It must not be the last to let go: the group's
+    # destructor waits for that thread to end, which aborts the process if that thread runs it.
+    for _ in range(int(100 * _PATIENCE)):
+        if sys.getrefcount(group) == 2:  # `group` and the argument
+            return
+        sleep(0.01)
+    _kept.append(group)

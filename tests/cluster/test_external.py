@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,12 +87,30 @@ def _followed() -> torch.Tensor:
     return torch.stack(models)
 
 
+class _Late:
+    """Goes slowly, and a closure that has it does."""
+
+    def __del__(self) -> None:
+        sleep(1)
+
+
+def _hook_with_a_late_closure(state: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+    """A closure that holds the group, as those of torch's hooks do. Rank 0 leaves it to gloo's thread."""
+    group, z_late = dist.group.WORLD, _Late()
+    sleep(0.2 * dist.get_rank())
+    work: Any = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
+    return work.get_future().then(lambda future: (group, z_late, bucket.buffer())[-1])
+
+
 def _bring_to_end(runs: list[RunConfig], found: Path | None = None) -> None:
     with session(runs) as (ranks, display):
         for run in runs:
             bring_to_end(run, display, ranks, external.build_trainer)
         if found:
             torch.save((_send_everything(), _followed()), found / f"{dist.get_rank()}.pt")
+            carrier = Carrier(torch.zeros(103), SHAPES)
+            Hooked(carrier, _hook_with_a_late_closure, None, torch.optim.SGD).step(torch.ones(103), LR)
+    sleep(2 * bool(found))  # the group is gone, and the closure is not
 
 
 @pytest.fixture(scope="module")
