@@ -34,9 +34,12 @@ def application(composed: DictConfig) -> float | None:
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
         config = resolve(composed)
         run = read(config, packages_of(command.overrides.task))
-        from experiments.orchestration.sweep import train  # torch, once the configuration is known to be right
+        # torch, once the configuration is known to be right
+        from experiments.orchestration.sweep import train
+        from experiments.training.build import check_direction
 
         launch = launch_of(config)
+        check_direction(run, launch.select, command.sweeper)
         cell = train(run, launch)
         return cell.value(launch.select) if command.mode is RunMode.MULTIRUN else None
 

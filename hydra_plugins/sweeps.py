@@ -69,7 +69,10 @@ class Processes(Launcher):
             # torch, once every configuration is known to be right
             from experiments.orchestration.study import cells
             from experiments.orchestration.sweep import sweep
+            from experiments.training.build import check_direction
 
+            for one in runs:
+                check_direction(one, launch.select, self._config.hydra.sweeper)
             found = cells(lines, runs, _name(self._config))
             failed = sweep(found, launch)
             if not launch.dry_run:

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
 from experiments.training.trainer import Trainer
-from plots.runs.columns import declare, sign
+from plots.runs.columns import column, declare, sign
 
 T = TypeVar("T", bound=Trainer)
 
@@ -187,6 +188,19 @@ def check(run: RunConfig) -> None:
     device_of(run)
     build_logger(run)
     declare_columns(_task_class(run))
+
+
+def check_direction(run: RunConfig, rule: str | None, sweeper: Mapping[str, Any]) -> None:
+    """Raise UsageError for a sweeper that searches and takes the worse value for the better one.
+
+    rule: of `select`; None for the task's own metric, which is a loss or a norm where it declares none.
+    """
+    metric = rule.partition("_")[2] if rule else declare_columns(_task_class(run)).get("metric", "train_loss")
+    direction, better = sweeper.get("direction"), column(metric).better
+    direction = getattr(direction, "name", direction)  # Optuna's default is an enum's member
+    right = {"lower": "minimize", "higher": "maximize"}.get(better)
+    if direction and right and direction != right:
+        raise UsageError(f"hydra.sweeper.direction={direction}: a {better} {metric} is better; set it to {right}")
 
 
 def declare_columns(task: Task) -> dict:

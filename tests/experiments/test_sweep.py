@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, contents, go, linux, processes, status, stopped, sweep, timeless, where
+from run_support import SMALL, contents, go, linux, processes, small, status, stopped, sweep, timeless, where
 
+from common.errors import UsageError
 from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF, ROOT
@@ -25,6 +26,7 @@ from experiments.config.schema import RunConfig
 from experiments.orchestration import plan
 from experiments.orchestration.processes import Job
 from experiments.orchestration.study import StudyFolder
+from experiments.training.build import check_direction
 
 
 def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_path, capsys, monkeypatch):
@@ -101,6 +103,7 @@ REFUSED = {
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
+    "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna select=best_train_accuracy": "direction=minimize: a",
 }
 
 
@@ -110,6 +113,21 @@ def test_what_is_wrong_in_any_cell_is_refused_before_the_first(wrong, tmp_path, 
     assert stopped(["-m", *SMALL, *wrong.split()]) == 2
     assert REFUSED.get(wrong, "seed=x: must be a valid integer") in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong", "right"),
+    [
+        (None, "maximize", "minimize"),
+        ("best_test_loss", "maximize", "minimize"),
+        ("final_test_accuracy", "minimize", "maximize"),
+    ],
+)
+def test_a_search_goes_the_way_of_its_metric(rule, wrong, right):
+    check_direction(small(), rule, {"direction": right})
+    check_direction(small(), rule, {})  # a grid
+    with pytest.raises(UsageError, match=f"direction={wrong}: a .* is better; set it to {right}"):
+        check_direction(small(), rule, {"direction": wrong})
 
 
 def test_a_plan_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
