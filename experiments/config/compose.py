@@ -14,7 +14,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra._internal.core_plugins import file_config_source
 from hydra._internal.defaults_list import create_defaults_list
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_store import ConfigStore
@@ -50,13 +50,14 @@ def register() -> None:
     if str(ROOT) not in sys.path:  # for hydra_plugins, from another folder
         sys.path.append(str(ROOT))
     Plugins.instance()  # registers Hydra's own sources
-    SourcesRegistry.instance().types["file"] = Files
+    SourcesRegistry.instance().types["file"] = FileConfigSource
 
 
-class Files(FileConfigSource):
+class FileConfigSource(file_config_source.FileConfigSource):
     """A folder of configurations. Only the files of conf/ and the command line may set anything below `hydra`.
 
-    Hydra imports and calls what these keys name, before any run is checked.
+    Hydra imports and calls what these keys name, before any run is checked. The class has the name of Hydra's own,
+    or the processes of Hydra's launchers would not start.
     """
 
     def load_config(self, config_path: str) -> ConfigResult:
