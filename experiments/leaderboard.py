@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+import yaml
 from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from experiments.config.compose import choices, roots
+from experiments.config.compose import CONF, choices, roots
 from experiments.entries.entry import Entry, find, read, read_rows
 from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
-from plots.leaderboard import statistics
-from plots.leaderboard.ranking import ALL, in_words, rank
+from plots.leaderboard import claims, statistics
+from plots.leaderboard.ranking import ALL, Goals, in_words, rank
 from plots.request import asked
 
 DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
@@ -57,6 +58,7 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
     track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
     frame, goals = rows(track, results_dir), _goals(track)
     found, pairs = rank(frame, goals)
+    told = judged(frame, goals)
     for level in found["level"].unique():
         targets = [(task, metric, *levels[level - 1 : level]) for task, (metric, levels) in goals.items()]
         said = ", ".join(f"{task} {metric} {target[0]:g}" for task, metric, *target in targets if target)
@@ -64,8 +66,17 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
         text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
         tables.show(console, list(map(str, text)), text.to_numpy().tolist())
         console.print(f"{_in_words(pairs[pairs['level'] == level])}\n")
-    publish(name, frame, found, pairs, goals, target)
+        some = told[told["level"] == level].drop(columns="level")
+        tables.show(console, list(some), some.to_numpy().tolist())
+        console.print()
+    publish(name, frame, found, pairs, told, goals, target)
     console.print(f"tables, pictures and page: {target}")
+
+
+def judged(frame: pd.DataFrame, goals: Goals) -> pd.DataFrame:
+    """The claims of methods' papers, see `plots.leaderboard.claims.judge`."""
+    listed = yaml.safe_load((CONF / "leaderboard/_claims.yaml").read_text())
+    return claims.judge(frame, goals, map(claims.BitsClaim.model_validate, listed))
 
 
 def _in_words(pairs: pd.DataFrame) -> str:

@@ -27,12 +27,18 @@ FILTERS = ["level", "task", "family", "compressed", "memory", "warm-up"]
 
 
 def publish(
-    name: str, frame: pd.DataFrame, ranking: pd.DataFrame, pairs: pd.DataFrame, goals: Goals, target: Path
+    name: str,
+    frame: pd.DataFrame,
+    ranking: pd.DataFrame,
+    pairs: pd.DataFrame,
+    claims: pd.DataFrame,
+    goals: Goals,
+    target: Path,
 ) -> None:
     """Write the files of a ranking into the folder `target`.
 
-    These are ranking.csv, pairs.csv, effects.csv, ranking.tex, the page ranking.html, and the pictures bits, front,
-    curves and, if entries differ in one part alone, effects, as .pdf and .png.
+    These are ranking.csv, pairs.csv, claims.csv, effects.csv, ranking.tex, the page ranking.html, and the pictures
+    bits, front, curves and, if entries differ in one part alone, effects, as .pdf and .png.
     """
     matplotlib.use("Agg")
     table = effects.at_levels(frame, goals)
@@ -44,6 +50,7 @@ def publish(
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
     write_csv(ranking, target / "ranking.csv")
     write_csv(pairs, target / "pairs.csv")
+    write_csv(claims, target / "claims.csv")
     write_csv(table, target / "effects.csv")
     (target / "ranking.tex").write_text(_latex(name, ranking))
     (target / "ranking.html").write_text(_page(name, ranking, [target / f"{key}.png" for key in pictures]))

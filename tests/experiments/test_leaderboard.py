@@ -107,7 +107,7 @@ def test_the_command_prints_ranks_and_leaves_its_files(places: tuple[Path, Path]
     target = places[1] / "rankings" / TRACK
     names = [f"{name}.{end}" for name in ("bits", "front", "curves", "effects") for end in ("pdf", "png")]
     assert {file.name for file in target.iterdir()} == {
-        *names, "ranking.csv", "pairs.csv", "effects.csv", "ranking.tex", "ranking.html",
+        *names, "ranking.csv", "pairs.csv", "claims.csv", "effects.csv", "ranking.tex", "ranking.html",
     }  # fmt: skip
     table = pd.read_csv(target / "ranking.csv")
     pd.testing.assert_series_equal(table["bits"], leaderboard.ranking(TRACK, places[1])["bits"])

@@ -9,6 +9,7 @@ import pytest
 from leaderboard_support import D, entry
 from scipy import stats
 
+from plots.leaderboard.claims import BitsClaim, judge
 from plots.leaderboard.draw import behind, dots, front
 from plots.leaderboard.effects import effects
 from plots.leaderboard.ranking import ALL, in_words, rank
@@ -247,3 +248,39 @@ def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart(
     looks = [(line.get_color(), line.get_marker(), line._dash_pattern[1]) for line in picture.axes[0].get_lines()]
     assert len({str(look) for look in looks}) == len(names)
     plt.close(picture)
+
+
+@pytest.mark.parametrize(
+    ("subject", "about", "at_least", "said"),
+    [
+        (both("mine", 1.0, 1.0, 1.0), "holds", "holds", "32 times [32, 32]"),
+        (both("mine", 1.0, 4.0, 4.0), "fails", "holds", "8 times [8, 8]"),
+        (both("mine", 1.0, 8.0, 8.0), "fails", "not decidable", "4 times [4, 4]"),
+        (both("mine", 1.0, 16.0, 16.0), "fails", "fails", "2 times [2, 2]"),
+        (both("mine", 1.0, seeds=range(4)), "not decidable", "not decidable", "4 seeds of both; 5 are needed"),
+        (both("mine", 0.1, 1.0, 1.0), "fails", "fails", "mine misses the level in 10 of 10 seeds"),
+        (both("mine", 2.0, 2.0, 2.0, noise=lambda seed: 1.0 if seed else 0.305), "not decidable", "holds",
+         "27 times [21, 35]"),
+    ],
+)  # fmt: skip
+def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, said: str) -> None:
+    options = {"statement": "", "subject": "mine", "reference": "dense"}
+    claims = [BitsClaim(number=1, times=32, within=1.5, **options), BitsClaim(number="2", times=4, **options)]
+    missing = BitsClaim(number=3, times=4, **options | {"reference": "none"})
+    found = judge(pd.concat([subject, both("dense", 1.0)]), GOALS, [*claims, missing])
+    hardest = found[(found["level"] == 2) & (found["task"] == "toy")]
+    assert hardest[["number", "verdict", "measured"]].to_numpy().tolist() == [
+        ["1", about, said],
+        ["2", at_least, said],
+    ]
+    assert len(found) == len(GOALS) * 2 * len(claims)
+
+
+def test_a_claim_if_the_reference_misses_the_level() -> None:
+    options = {"statement": "", "subject": "mine", "reference": "dense"}
+    claims = [BitsClaim(number=1, times=32, within=1.5, **options), BitsClaim(number=2, times=4, **options)]
+    slow = both("dense", 0.1)
+    found = judge(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS, claims)
+    assert found["verdict"].tolist()[-2:] == ["not decidable", "holds"]
+    assert found["measured"].iloc[-1].startswith("> 7.2 times")
+    assert judge(pd.concat([both("mine", 0.1), slow]), GOALS, claims)["verdict"].unique() == ["not decidable"]

@@ -1,0 +1,64 @@
+"""Claims of methods' papers about bits to a level, judged by the entries of a track."""
+
+import math
+from collections.abc import Iterable
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+from annotated_types import Gt
+from pydantic import BeforeValidator
+
+from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE, Positive, short_exponent
+from plots.leaderboard import statistics
+from plots.leaderboard.ranking import Goals, by_level
+from plots.runs.options import Options
+
+COLUMNS = ["number", "statement", "task", "level", "verdict", "measured"]
+
+LEAST = 5
+"""Seeds that both entries must have."""
+
+
+class BitsClaim(Options):
+    """`subject` needs `times` fewer bits than `reference`: at least so many or, with `within`, up to this factor."""
+
+    number: Annotated[str, BeforeValidator(str)]
+    statement: str
+    subject: str  # the name of an entry
+    reference: str
+    times: Positive
+    within: Annotated[float, Gt(1)] | None = None
+
+
+def judge(frame: pd.DataFrame, goals: Goals, claims: Iterable[BitsClaim]) -> pd.DataFrame:
+    """Every claim on every task and level of a track, if the rows have both of its entries: COLUMNS."""
+    found, claims = [], list(claims)
+    for level, (_, needs) in enumerate(by_level(frame, goals), start=1):
+        for task, some in needs.items():
+            bits, is_bound = statistics.over_tasks(some)
+            for claim in claims:
+                if {claim.subject, claim.reference} <= set(bits):
+                    said = _judged(claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound)))
+                    found.append((claim.number, claim.statement, task, level, *said))
+    return pd.DataFrame(found, columns=COLUMNS)
+
+
+def _judged(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
+    """A verdict and what was measured. A claim holds, or fails, if the 95 % interval of the ratio says so."""
+    bits = bits.dropna()
+    if len(bits) < LEAST:
+        return NOT_DECIDABLE, f"{len(bits)} seeds of both; {LEAST} are needed"
+    missed, theirs_missed = is_bound.loc[bits.index].sum()
+    if missed:
+        verdict = NOT_DECIDABLE if theirs_missed else FAILS
+        return verdict, f"{claim.subject} misses the level in {missed} of {len(bits)} seeds"
+    ratios = (bits[claim.reference] / bits[claim.subject]).to_numpy()
+    mean, low, high = statistics.geometric_interval(ratios, is_bound=theirs_missed > 0)
+    least, most = (
+        (claim.times / claim.within, claim.times * claim.within) if claim.within else (claim.times, math.inf)
+    )
+    verdict = HOLDS if least < low and high <= most else FAILS if high < least or low > most else NOT_DECIDABLE
+    numbers = ["–" if np.isinf(one) else short_exponent(f"{one:.2g}") for one in (mean, low, high)]
+    bound = "> " if theirs_missed else ""
+    return verdict, f"{bound}{numbers[0]} times [{numbers[1]}, {numbers[2]}]"
