@@ -1,9 +1,9 @@
-"""A small network and the algorithms it is trained with, shared by test_optimizer.py and the ranks it starts."""
+"""The algorithms that the small network is trained with, shared by test_optimizer.py and the ranks it starts."""
 
 from dataclasses import replace
 
 import torch
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from small_network import gradients, loss, network, vector
 
 from algorithms.compressors import (
     Blocks,
@@ -30,7 +30,7 @@ from algorithms.methods.quantized_adam import quantized_adam
 from experiments.cluster.base import Simulated
 
 ROUNDS = 8
-SIZES = (15, 5, 10, 2)  # of the parameter tensors of `model`
+SIZES = (15, 5, 10, 2)  # of the parameter tensors of the network
 ALGORITHMS = {
     "amsgrad": amsgrad(Identity(), AMSGrad()),
     "naive": naive(Qsgd(), SGD(momentum=0.9)),
@@ -49,24 +49,6 @@ ALGORITHMS = {
 }
 
 
-def model(seed: int) -> torch.nn.Module:
-    """32 parameters in four tensors."""
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
-
-
-def loss(net: torch.nn.Module, worker: int) -> torch.Tensor:
-    """A worker's own loss."""
-    generator = torch.Generator().manual_seed(100 + worker)
-    inputs, targets = torch.randn(6, 3, generator=generator), torch.randn(6, 2, generator=generator)
-    return (net(inputs) - targets).square().mean()
-
-
-def vector(net: torch.nn.Module) -> torch.Tensor:
-    """All parameters, copied."""
-    return parameters_to_vector(net.parameters()).detach().clone()
-
-
 def train(net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int) -> torch.Tensor:
     """x after every step [steps, 32] of worker 0."""
     path = []
@@ -82,12 +64,9 @@ def train(net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int) 
 
 def simulated(algorithm: Algorithm, workers: int, clip: float | None = None) -> torch.Tensor:
     """x after every round [ROUNDS, d] of the same training in the simulated cluster, gradients clipped to `clip`."""
-    net, cluster = model(seed=0), Simulated(algorithm, workers, seed=3)
-    state, path = cluster.start(vector(net)), []
+    cluster, path = Simulated(algorithm, workers, seed=3), []
+    state = cluster.start(vector(network()))
     for t in range(1, ROUNDS + 1):
-        vector_to_parameters(state.replica.x.clone(), net.parameters())
-        each = [torch.autograd.grad(loss(net, worker), list(net.parameters())) for worker in range(workers)]
-        gradients = torch.stack([parameters_to_vector(gradient) for gradient in each])
-        state = cluster.round(clipped(gradients, clip), state, 0.05, t)
+        state = cluster.round(clipped(gradients(state.replica.x, workers), clip), state, 0.05, t)
         path.append(state.replica.x)
     return torch.stack(path)

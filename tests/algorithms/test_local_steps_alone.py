@@ -6,15 +6,16 @@ tests/cluster/test_local_steps_in_a_loop.py has every method on two ranks.
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from io import BytesIO
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ROUNDS, model, vector
+from optimizer_support import ROUNDS
+from small_network import from_file, gradients, loss, vector
+from small_network import network as of_dtype
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import SGD, AdamW
 from torch.optim.lr_scheduler import StepLR
 
@@ -29,6 +30,7 @@ from algorithms.registry import load_method
 from experiments.cluster.base import Simulated
 
 LR, D = 0.05, 32
+network = partial(of_dtype, dtype=torch.float64)
 INSIDE = Adam(form="torch", beta2=0.999, decoupled=True, weight_decay=0.01)  # torch's defaults
 NAMED = {"local_sgd": 3, "local_adamw": 4, "diloco": 3, "sparseloco": 3, "muloco": 2, "sparta": None}  # their periods
 
@@ -43,17 +45,6 @@ KINDS = [
 
 def options(name: str) -> dict[str, int]:
     return {"period": NAMED[name]} if NAMED[name] else {}
-
-
-def network(seed: int = 0) -> torch.nn.Module:
-    return model(seed).double()
-
-
-def loss(net: torch.nn.Module, worker: int) -> torch.Tensor:
-    """A worker's own loss."""
-    generator = torch.Generator().manual_seed(100 + worker)
-    inputs, targets = (torch.randn(6, k, generator=generator, dtype=torch.float64) for k in (3, 2))
-    return (net(inputs) - targets).square().mean()
 
 
 def steps(
@@ -78,12 +69,8 @@ def harness(name: str, workers: int) -> tuple[torch.Tensor, BitCounter]:
     cluster = Simulated(replace(made, inner=INSIDE), workers, seed=3)
     state = cluster.start(vector(net))
     for t in range(1, ROUNDS + 1):
-        gradients = []
-        for worker, x in enumerate(state.workers.x):
-            vector_to_parameters(x.clone(), net.parameters())
-            of_tensors = torch.autograd.grad(loss(net, worker), list(net.parameters()))
-            gradients.append(parameters_to_vector(of_tensors))
-        state = cluster.round(torch.stack(gradients), state, LR, t)
+        each = torch.stack([gradients(x, workers)[worker] for worker, x in enumerate(state.workers.x)])
+        state = cluster.round(each, state, LR, t)
         meter.count(cluster.algorithm, D, t, torch.float64)
         path.append(state.workers.x)
     return torch.stack(path), meter
@@ -133,12 +120,10 @@ def test_any_of_torchs_optimizers_may_be_inside(kind: type[torch.optim.Optimizer
     net, inner = begin()
     optimizer = LocalSteps(inner, "local_sgd", period=3)
     train(net, optimizer, 4)
-    file = BytesIO()
-    torch.save(optimizer.state_dict(), file)
-    file.seek(0)
+    saved = from_file(optimizer.state_dict())
     net, inner = begin()
     optimizer = LocalSteps(inner, "local_sgd", period=3)
-    optimizer.load_state_dict(torch.load(file, weights_only=True))
+    optimizer.load_state_dict(saved)
     train(net, optimizer, 4)
     other, alone = begin()
     train(other, alone, 8)
@@ -174,11 +159,8 @@ def test_a_restart_between_two_exchanges_changes_no_bit() -> None:
     steps(net, optimizer, 4)
     scheduler.step()
     assert optimizer.inner.param_groups[0]["lr"] == LR / 2
-    file = BytesIO()
-    torch.save(optimizer.state_dict(), file)
-    file.seek(0)
     other, restarted = begin(7, 123.0)
-    restarted.load_state_dict(torch.load(file, weights_only=True))
+    restarted.load_state_dict(from_file(optimizer.state_dict()))
     assert torch.equal(steps(other, restarted), steps(net, optimizer))
     assert digest(restarted) == digest(optimizer)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ALGORITHMS, ROUNDS, SIZES, loss, model, simulated, train, vector
+from optimizer_support import ALGORITHMS, ROUNDS, SIZES, simulated, train
+from small_network import from_file, loss, network, vector
 from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
@@ -27,14 +28,14 @@ def rank_of_two(rank: int, target: Path, names: list[str]) -> None:
     paths = {}
     for name in names:
         algorithm, path = ALGORITHMS[name], []
-        net = model(seed=rank)  # ranks start apart: rank 0's parameters are the ones that count
+        net = network(seed=rank)  # ranks start apart: rank 0's parameters are the ones that count
         optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05, seed=3)
         for t in range(ROUNDS):
             if t == ROUNDS // 2:
-                torch.save(optimizer.state_dict(), target / f"state-{rank}.pt")
-                net = model(seed=7)
+                saved = from_file(optimizer.state_dict())
+                net = network(seed=7)
                 optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=123.0, seed=3)
-                optimizer.load_state_dict(torch.load(target / f"state-{rank}.pt", weights_only=True))
+                optimizer.load_state_dict(saved)
             optimizer.zero_grad()
             loss(net, rank).backward()
             optimizer.step()
@@ -54,7 +55,7 @@ def test_two_ranks_equal_the_simulation_bit_for_bit(names, tmp_path):
 
 
 def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
-    net = model(seed=0)
+    net = network()
     optimizer = CompressedOptimizer(net.parameters(), cd_adam(TopK(k=3), AMSGrad()), lr=0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
 
@@ -65,7 +66,7 @@ def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
         return value
 
     first = optimizer.step(closure)
-    assert first.item() == pytest.approx(loss(model(seed=0), 0).item())
+    assert first.item() == pytest.approx(loss(network(), 0).item())
     scheduler.step()
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
     before = vector(net)
@@ -78,7 +79,7 @@ def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
 
 
 def test_frozen_parameters_are_left_alone():
-    net = model(seed=0)
+    net = network()
     net[0].bias.requires_grad_(False)
     before = net[0].bias.clone()
     optimizer = CompressedOptimizer(net.parameters(), cd_adam(ScaledSign(), AMSGrad()), lr=0.1)
@@ -90,7 +91,7 @@ def test_frozen_parameters_are_left_alone():
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_layers_are_frozen_and_gradients_may_be_missing_as_in_torch(grouped):
-    net = model(seed=0)
+    net = network()
     net[2].bias.requires_grad_(False)
     params = [{"params": [param]} for param in net.parameters()] if grouped else net.parameters()
     optimizer = CompressedOptimizer(params, ALGORITHMS["amsgrad"], lr=0.1)
@@ -163,7 +164,7 @@ def test_hooks_of_state_dicts_are_called_as_torch_calls_them():
 
 def test_a_step_starts_from_the_parameters_as_they_are():
     """As after loading a pretrained model, or clamping; and other views of the parameters see the step."""
-    net = model(seed=0)
+    net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["amsgrad"], lr=0.1)
     view = net[0].weight.data
     with torch.no_grad():
@@ -181,23 +182,23 @@ def test_a_step_starts_from_the_parameters_as_they_are():
     [
         ({"algorithm": ALGORITHMS["naive"]}, "of algorithm"),
         ({"seed": 4}, "of seed 3, not 4"),
-        ({"params": model(0).double().parameters()}, "dtype"),
+        ({"params": network().double().parameters()}, "dtype"),
         ({}, "of rank 1, not 0"),
     ],
     ids=["algorithm", "seed", "dtype", "rank"],
 )
 def test_the_state_of_something_else_is_refused(change, message):
-    options = {"params": model(0).parameters(), "algorithm": ALGORITHMS["cd_adam"], "lr": 0.1, "seed": 3}
+    options = {"params": network().parameters(), "algorithm": ALGORITHMS["cd_adam"], "lr": 0.1, "seed": 3}
     state = CompressedOptimizer(**options).state_dict()
     if not change:
         state["state"][0]["of"]["rank"] = 1
     with pytest.raises(ValueError, match=message):
-        CompressedOptimizer(**(options | {"params": model(0).parameters()} | change)).load_state_dict(state)
+        CompressedOptimizer(**(options | {"params": network().parameters()} | change)).load_state_dict(state)
 
 
 def trained(steps: int = 3, **options) -> tuple[torch.nn.Module, CompressedOptimizer]:
     """A network after some steps with CD-Adam, and its optimizer."""
-    net = model(seed=0)
+    net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], **{"lr": 0.1, **options})
     if steps:
         train(net, optimizer, steps=steps)
@@ -217,17 +218,17 @@ def refused(state: object, match: str) -> None:
 
 @pytest.mark.parametrize("foreign", ["adam", {}, None, [1], {"of": 3}, "damaged"], ids=str)
 def test_a_foreign_state_is_refused_in_words(foreign):
-    adam = torch.optim.Adam(model(seed=0).parameters())
+    adam = torch.optim.Adam(network().parameters())
     refused(adam.state_dict() if foreign == "adam" else foreign, "no state_dict of a CompressedOptimizer")
 
 
-def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed(tmp_path):
-    torch.save(trained(lr=0.3)[1].state_dict(), tmp_path / "state.pt")
-    names = [name for name, leaf in leaves(torch.load(tmp_path / "state.pt")) if isinstance(leaf, torch.Tensor)]
+def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed():
+    whole = trained(lr=0.3)[1].state_dict()
+    names = [name for name, leaf in leaves(whole) if isinstance(leaf, torch.Tensor)]
     known = ("worker.memory", "worker.ids", "replica.x", "replica.moments.v_hat", "server.aggregate")
     assert {f"state.0.{name}" for name in known} <= {*names}
     for number, name in enumerate(names):
-        state = torch.load(tmp_path / "state.pt")
+        state = from_file(whole)
         flat = dict(leaves(state))[name].view(-1)
         flat.view(torch.uint8)[number % flat.nbytes] ^= 1 << number % 8
         refused(state, "damaged: its digest does not match")
@@ -252,13 +253,12 @@ def test_a_damaged_state_is_refused_in_words(damage, match):
     refused(state, match)
 
 
-def test_a_state_goes_on_with_its_step_size_and_its_count_of_skipped_rounds(tmp_path):
+def test_a_state_goes_on_with_its_step_size_and_its_count_of_skipped_rounds():
     net, optimizer = trained(lr=0.3)
     next(iter(net.parameters())).grad[0] = torch.nan
     optimizer.step()
-    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
     other = trained(steps=0)[1]
-    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    other.load_state_dict(from_file(optimizer.state_dict()))
     assert (other.t, other.skipped, other.param_groups[0]["lr"]) == (3, 1, 0.3)
 
 
@@ -281,7 +281,7 @@ def test_a_step_size_that_is_negative_or_not_finite_is_refused(lr):
 
 @pytest.mark.parametrize("name", FAST)
 def test_alone_it_is_a_cluster_of_one_that_skips_a_gradient_which_is_not_finite(name):
-    net = model(seed=0)
+    net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS[name], lr=0.05, seed=3)
     expected, at = simulated(ALGORITHMS[name], workers=1), 4
     for step in range(ROUNDS + 1):
@@ -297,7 +297,7 @@ def test_alone_it_is_a_cluster_of_one_that_skips_a_gradient_which_is_not_finite(
 @pytest.mark.parametrize("unscale", [False, True])
 def test_a_grad_scaler_is_used_as_with_torch_optim(unscale):
     """A scale of a power of two leaves every bit as it is; the round whose gradient overflows is done again."""
-    net = model(seed=0)
+    net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], lr=0.05, seed=3)
     expected, t = simulated(ALGORITHMS["cd_adam"], workers=1), 0
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
@@ -338,14 +338,14 @@ def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():
 
 
 def test_what_cannot_be_one_vector_is_refused():
-    mixed = model(seed=0)
+    mixed = network()
     mixed[0].double()
     complex_param = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
     for params, k, message in (
         ([complex_param], 1, "a parameter is complex: store it as torch.view_as_real"),
         ([torch.ones(3)], 1, "no parameter requires"),
         (mixed.parameters(), 1, "dtype"),
-        (model(0).parameters(), 33, "k=33"),
+        (network().parameters(), 33, "k=33"),
     ):
         with pytest.raises(ValueError, match=message):
             CompressedOptimizer(params, cd_adam(TopK(k=k), AMSGrad()), lr=0.1)

@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 import torch
-from optimizer_support import ALGORITHMS, loss, model, vector
+from optimizer_support import ALGORITHMS
 from optimizer_support import train as train_for
+from small_network import from_file, loss, network, vector
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
@@ -49,7 +50,7 @@ OWN = {
 def test_a_group_is_an_optimizer_of_its_own(which: str) -> None:
     """Two groups of one optimizer step as two optimizers do, bit for bit, and send as much."""
     options, algorithm = OWN[which]
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     (weights, biases), (one, two) = parts(net), parts(other)
     together = CompressedOptimizer([{"params": weights}, {"params": biases, **options}], SIGN, lr=0.05, seed=3)
     alone = [
@@ -66,7 +67,7 @@ def test_a_group_is_an_optimizer_of_its_own(which: str) -> None:
 
 def test_a_dense_group_of_diana_takes_gradient_steps() -> None:
     """Nothing is learnt of it that a step would be a share of."""
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     (weights, biases), (one, two) = parts(net), parts(other)
     kind = diana(RandomK(k=2, unbiased=True), SGD(), rate=0.25, along="learnt")
     together = CompressedOptimizer([{"params": weights}, {"params": biases, "compressor": None}], kind, lr=0.05)
@@ -76,7 +77,7 @@ def test_a_dense_group_of_diana_takes_gradient_steps() -> None:
 
 @pytest.mark.parametrize("name", ["demo", "signum"])
 def test_who_moves_by_signs_in_either_direction_takes_no_dense_group(name: str) -> None:
-    weights, biases = parts(model(seed=0))
+    weights, biases = parts(network())
     with pytest.raises(ValueError, match=r"compressor=None: this method moves by .*, and its step size is for that"):
         CompressedOptimizer([{"params": weights}, {"params": biases, "compressor": None}], name, lr=0.01)
 
@@ -96,7 +97,7 @@ def test_draws_of_groups_differ() -> None:
 @pytest.mark.parametrize("kind", ["replica", "server"])
 def test_an_aggregate_is_clipped_by_the_norm_of_all_groups(kind: str) -> None:
     """As torch clips a gradient of several tensors; a method whose server moves clips its mean step there."""
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     plain = sgd(Identity(), SGD()) if kind == "replica" else quantized_adam(TopK(k=1), beta=0.0, theta=0.0, eps=1e9)
     scale = 1.0 if kind == "replica" else 1e9**0.5  # with so large an ε a step is αg/√ε
     groups = [{"params": some, **({} if kind == "replica" else {"compressor": None})} for some in parts(net)]
@@ -112,7 +113,7 @@ def test_an_aggregate_is_clipped_by_the_norm_of_all_groups(kind: str) -> None:
 
 
 def test_a_group_may_be_added_before_the_first_step() -> None:
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     (weights, biases), (one, two) = parts(net), parts(other)
     optimizer = CompressedOptimizer(weights, SIGN, lr=0.05)
     optimizer.add_param_group({"params": biases, "compressor": None, "lr": 0.01})
@@ -136,7 +137,7 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
     ],
 )
 def test_a_group_that_cannot_be_is_refused_and_not_added(group: dict, said: str) -> None:
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     optimizer = CompressedOptimizer(net.parameters(), SIGN, lr=0.05)
     with pytest.raises(ValueError, match=said):
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))], **group})
@@ -149,7 +150,7 @@ def test_what_sends_all_cannot_compress_a_group() -> None:
         with pytest.raises(
             ValueError, match=r"this method sends everything uncompressed, by \w+\(.*\); take another"
         ):
-            CompressedOptimizer([{"params": model(0).parameters(), "compressor": ScaledSign()}], method, lr=0.1)
+            CompressedOptimizer([{"params": network().parameters(), "compressor": ScaledSign()}], method, lr=0.1)
         assert method.with_compressor(Fp16()) == amsgrad(Fp16(), AMSGrad())
 
 
@@ -165,7 +166,7 @@ def test_a_partition_by_layer_gives_every_tensor_of_a_group_a_scale() -> None:
     """Those of the harness's `partition=layer`. Dense and 16-bit floats have no scale, and signs none either."""
     short = amsgrad(Bf16(), AMSGrad())
     assert short.with_blocks((1, 2)) == short
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     (weights, biases), (one, two) = parts(net), parts(other)
     groups = [{"params": weights}, {"params": biases, "compressor": None}]
     layers = CompressedOptimizer(groups, "cd_adam", lr=0.05, seed=3, partition="layer")
@@ -180,7 +181,7 @@ def test_a_partition_by_layer_gives_every_tensor_of_a_group_a_scale() -> None:
         ("cd_adam", "layers", "partition='layers': must be 'whole' or 'layer'"),
     ):
         with pytest.raises(ValueError, match=said):
-            CompressedOptimizer(model(seed=0).parameters(), method, lr=0.1, partition=partition)
+            CompressedOptimizer(network().parameters(), method, lr=0.1, partition=partition)
 
 
 @pytest.mark.parametrize("name", names())
@@ -201,7 +202,7 @@ def test_a_method_by_blocks_is_what_its_function_makes_of_blocks(name: str) -> N
 
 
 def test_a_group_without_parameters_is_left_out() -> None:
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     groups = [{"params": []}, {"params": net.parameters(), "lr": 0.02}]
     optimizer = CompressedOptimizer(groups, SIGN, lr=0.05)
     assert torch.equal(train(net, optimizer), train(other, CompressedOptimizer(other.parameters(), SIGN, lr=0.02)))
@@ -210,26 +211,25 @@ def test_a_group_without_parameters_is_left_out() -> None:
 
 def grouped(seed: int = 0) -> tuple[torch.nn.Module, CompressedOptimizer]:
     """A network whose biases are sent as they are, at a step size of their own."""
-    net = model(seed)
+    net = network(seed)
     weights, biases = parts(net)
     groups = [{"params": weights}, {"params": biases, "compressor": None, "lr": 0.01}]
     return net, CompressedOptimizer(groups, SIGN, lr=0.05)
 
 
-def test_the_state_of_groups_goes_on_bit_for_bit(tmp_path) -> None:
+def test_the_state_of_groups_goes_on_bit_for_bit() -> None:
     net, optimizer = grouped()
     expected = train(*grouped())
     first = train(net, optimizer, steps=2)
-    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
     other, restarted = grouped(seed=7)
     restarted.param_groups[1]["lr"] = 123.0
-    restarted.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    restarted.load_state_dict(from_file(optimizer.state_dict()))
     assert restarted.meter == optimizer.meter
     assert torch.equal(torch.cat([first, train(other, restarted, steps=STEPS - 2)]), expected)
 
 
 def test_a_state_of_other_groups_is_refused() -> None:
-    state = CompressedOptimizer(model(seed=0).parameters(), SIGN, lr=0.05).state_dict()
+    state = CompressedOptimizer(network().parameters(), SIGN, lr=0.05).state_dict()
     with pytest.raises(ValueError, match="of 1 parameter groups, not 2"):
         grouped()[1].load_state_dict(state)
     _, optimizer = grouped()
@@ -274,7 +274,7 @@ def cosine(optimizer: torch.optim.Optimizer) -> CosineAnnealingLR:
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
 def test_schedulers_do_what_they_do_to_torch_s_optimizers(schedule, kind: str) -> None:
     """Uncompressed and alone, in float64: lr of each group, β₁ (also in the bias correction) and momentum."""
-    net, other = model(seed=0).double(), model(seed=0).double()
+    net, other = network().double(), network().double()
     theirs = [{"params": some} for some in parts(other)]
     if kind == "adam":
         ours = adam(Identity(), Adam(form="torch", beta2=0.999))
@@ -302,7 +302,7 @@ def test_a_momentum_cycling_scheduler_reaches_every_method_that_has_some(name: s
     """What it writes is what moves: the step is that of the algorithm with these hyperparameters."""
     algorithm = ALGORITHMS[name]
     [kind] = {"betas", "momentum"} & set(algorithm.hyperparameters()) or {None}
-    net, other, constant = (model(seed=0) for _ in range(3))
+    net, other, constant = (network() for _ in range(3))
     optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05)
     if kind is None:
         with pytest.raises(ValueError, match="optimizer must support momentum"):

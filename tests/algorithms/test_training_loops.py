@@ -3,7 +3,8 @@
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ALGORITHMS, loss, model, vector
+from optimizer_support import ALGORITHMS
+from small_network import from_file, loss, network, vector
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -22,7 +23,7 @@ SIGN = cd_adam(ScaledSign(), AMSGrad())
 
 
 def test_gradients_of_several_backward_calls_are_one_message() -> None:
-    net, other = model(seed=0), model(seed=0)
+    net, other = network(), network()
     optimizer, whole = (CompressedOptimizer(one.parameters(), SIGN, lr=0.05) for one in (net, other))
     for _ in range(STEPS):
         optimizer.zero_grad(), whole.zero_grad()
@@ -100,7 +101,7 @@ def test_channels_last_gradients_are_read_in_the_order_of_their_indices() -> Non
 
 def half(dtype: torch.dtype) -> tuple[torch.nn.Module, CompressedOptimizer]:
     """A network of 16 bits and its optimizer."""
-    net = model(seed=0).to(dtype)
+    net = network().to(dtype)
     return net, CompressedOptimizer(net.parameters(), SIGN, lr=1e-3, seed=3)
 
 
@@ -110,7 +111,7 @@ def half(dtype: torch.dtype) -> tuple[torch.nn.Module, CompressedOptimizer]:
 )
 def test_parameters_of_16_bits_round_what_float32_states_move(name: str, dtype: torch.dtype) -> None:
     """The simulation has float32 parameters, of which the gradient is taken at what they round to."""
-    net, other = model(seed=0).to(dtype), model(seed=0).to(dtype)
+    net, other = network().to(dtype), network().to(dtype)
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS[name], lr=1e-3, seed=3)
     cluster = Simulated(ALGORITHMS[name], 1, seed=3)
     state = cluster.start(vector(other).float())
@@ -137,7 +138,7 @@ def test_a_parameter_of_16_bits_changed_from_outside_goes_on_from_there_and_othe
 
 
 def test_16_and_32_bits_are_one_vector() -> None:
-    net = model(seed=0)
+    net = network()
     net[0].bfloat16()
     optimizer = CompressedOptimizer(net.parameters(), sgd(Identity(), SGD()), lr=1e-4)
     for param in net.parameters():
@@ -151,7 +152,7 @@ def test_16_and_32_bits_are_one_vector() -> None:
         assert torch.equal(param.flatten(), values.to(param.dtype))
 
 
-def test_the_state_of_16_bits_goes_on_bit_for_bit(tmp_path) -> None:
+def test_the_state_of_16_bits_goes_on_bit_for_bit() -> None:
     net, optimizer = half(torch.bfloat16)
 
     def steps(net: torch.nn.Module, optimizer: CompressedOptimizer) -> None:
@@ -161,9 +162,8 @@ def test_the_state_of_16_bits_goes_on_bit_for_bit(tmp_path) -> None:
             optimizer.step()
 
     steps(net, optimizer)
-    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
     other, restarted = half(torch.bfloat16)
-    restarted.load_state_dict(torch.load(tmp_path / "state.pt"))
+    restarted.load_state_dict(from_file(optimizer.state_dict()))
     steps(net, optimizer), steps(other, restarted)
     assert torch.equal(vector(net), vector(other))
     assert restarted.state_dict()["state"][0]["digest"] == optimizer.state_dict()["state"][0]["digest"]

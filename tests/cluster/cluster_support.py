@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from checkpoint_support import content
 from run_support import configuration, timeless
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from small_network import gradients, network, vector
 
 from algorithms.comm import consistency
 from algorithms.compressors import shard
@@ -201,34 +201,6 @@ def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) 
             # No model may outlive the group: DDP would take the group down with it, holding the interpreter's lock,
             # for which gloo's thread may wait that still has a tensor of the last collective.
             dist.destroy_process_group()
-
-
-def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
-    """32 parameters in four tensors."""
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).to(dtype)
-
-
-def loss(net: torch.nn.Module, rank: int, step: int) -> torch.Tensor:
-    """Of a rank's own batch."""
-    generator, dtype = torch.Generator().manual_seed(100 * step + rank), next(net.parameters()).dtype
-    inputs, targets = (torch.randn(6, k, generator=generator, dtype=torch.float64).to(dtype) for k in (3, 2))
-    return (net(inputs) - targets).square().mean()
-
-
-def vector(net: torch.nn.Module) -> torch.Tensor:
-    """A copy of its parameters [32]."""
-    return parameters_to_vector(net.parameters()).detach().clone()
-
-
-def gradients(x: torch.Tensor, workers: int, step: int) -> torch.Tensor:
-    """Those of every worker's loss [workers, 32] at x [32]."""
-    net = network(dtype=x.dtype)
-    vector_to_parameters(x.clone(), net.parameters())
-    params = list(net.parameters())
-    return torch.stack([
-        parameters_to_vector(torch.autograd.grad(loss(net, worker, step), params)) for worker in range(workers)
-    ])  # fmt: skip
 
 
 def simulated(

@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from io import BytesIO
 
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, loss, refused, results_of, simulated, small_shards, vector
-from cluster_support import network as of_dtype
+from cluster_support import LR, refused, results_of, simulated, small_shards
+from small_network import from_file, loss, vector
+from small_network import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
@@ -104,11 +104,9 @@ def trained(
     (model, optimizer, state), path, rank = begin(), [], dist.get_rank()
     for step in range(1, STEPS + 1):
         if restart and step == STEPS // 2:
-            file = BytesIO()
-            torch.save([one.state_dict() for one in (model, optimizer, state)], file)
-            file.seek(0)
+            states = from_file([one.state_dict() for one in (model, optimizer, state)])
             model, optimizer, state = begin()
-            for one, saved in zip((model, optimizer, state), torch.load(file, weights_only=True), strict=True):
+            for one, saved in zip((model, optimizer, state), states, strict=True):
                 one.load_state_dict(saved)
         optimizer.zero_grad()
         value = loss(model, rank, step)

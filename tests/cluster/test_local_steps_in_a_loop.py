@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from io import BytesIO
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, gradients, loss, network, refused, results_of, vector, watched
+from cluster_support import LR, refused, results_of, watched
+from small_network import from_file, gradients, loss, network, vector
 from torch.optim.lr_scheduler import LambdaLR
 
 from algorithms import LocalSteps
@@ -156,11 +156,9 @@ def trained(
             one.step()
         path.append(vector(net))
         if step == restart:
-            file = BytesIO()
-            torch.save([one.state_dict() for one in (*optimizers, *schedulers)], file)
-            file.seek(0)
+            states = from_file([one.state_dict() for one in (*optimizers, *schedulers)])
             net, optimizers, schedulers = begin(seed=7)
-            for one, saved in zip((*optimizers, *schedulers), torch.load(file, weights_only=True), strict=True):
+            for one, saved in zip((*optimizers, *schedulers), states, strict=True):
                 one.load_state_dict(saved)
     first = optimizers[0]
     counted = {name: getattr(first, name) for name in ("meter", "t", "skipped")}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, gradients, loss, network, refused, results_of, small_shards, vector
+from cluster_support import LR, refused, results_of, small_shards
+from small_network import gradients, loss, network, vector
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 

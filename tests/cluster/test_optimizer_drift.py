@@ -13,18 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import (
-    LR,
-    gradients,
-    launched,
-    loss,
-    network,
-    results_of,
-    simulated,
-    small_shards,
-    vector,
-    watched,
-)
+from cluster_support import LR, launched, results_of, simulated, small_shards, watched
+from small_network import gradients, loss, network, vector
 from torch.nn.utils import vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, loss, network, results_of, vector
+from cluster_support import LR, results_of
 from recipe_support import check_recipe
+from small_network import loss, network, vector
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.nn.parallel import DistributedDataParallel
 

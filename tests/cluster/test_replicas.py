@@ -7,14 +7,14 @@ shard of every unit, with one worker a replica.
 import re
 from collections.abc import Callable
 from functools import cache, partial
-from io import BytesIO
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, loss, refused, results_of, watched
-from cluster_support import network as even
+from cluster_support import LR, refused, results_of, watched
+from small_network import from_file, loss
+from small_network import network as even
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
@@ -92,14 +92,11 @@ def trained(
     optimizer = optimizer_of(net)
     for step in range(1, STEPS + 1):
         if restart and step == STEPS // 2:
-            file = BytesIO()
-            torch.save(state.state_dict(), file)
-            file.seek(0)
-            earlier, moments = net, optimizer.state_dict()
+            saved, before, moments = from_file(state.state_dict()), net, optimizer.state_dict()
             net = sharded(replicas, **options)
-            net.load_state_dict(earlier.state_dict())
+            net.load_state_dict(before.state_dict())
             state, optimizer = compress_replicas(net, algorithm, seed=3), optimizer_of(net)
-            state.load_state_dict(torch.load(file, weights_only=True))
+            state.load_state_dict(saved)
             optimizer.load_state_dict(moments)
         optimizer.zero_grad()
         value = loss(net, dist.get_rank(), step)

@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cluster_support import LR, gradients, loss, network, results_of, small_shards, vector
+from cluster_support import LR, results_of, small_shards
+from small_network import gradients, loss, network, vector
 
 from algorithms import LocalSteps
 from algorithms.compressors import RandomK, ScaledSign, TopK
