@@ -1,4 +1,4 @@
-"""Updates against torch.optim, and their own forms by hand."""
+"""Updates against torch.optim; test_methods.py has the forms of the papers."""
 
 import pytest
 import torch
@@ -42,18 +42,6 @@ def test_the_torch_form_is_torch_optim(update, optimizer, options):
         theirs.grad = u.clone()
         stepper.step()
     torch.testing.assert_close(ours, theirs.detach(), rtol=1e-12, atol=1e-13)
-
-
-def test_the_papers_form_by_hand():
-    """Two steps of one coordinate: no bias correction, ν inside the root, v̂ keeps the larger v."""
-    update = AMSGrad(beta1=0.5, beta2=0.5, nu=0.25)
-    x, u1, u2 = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([0.0])
-    x, moments = update.step(x, u1, update.start(x), 0.1, 1)
-    assert x.item() == pytest.approx(1 - 0.1 * 1.0 / (2.0 + 0.25) ** 0.5)
-    x2, moments = update.step(x, u2, moments, 0.1, 2)
-    assert (moments.v.item(), moments.v_hat.item()) == (1.0, 2.0)
-    assert x2.item() == pytest.approx(x.item() - 0.1 * 0.5 / 2.25**0.5)
-    assert update.second_moment(moments) is moments.v_hat
 
 
 @pytest.mark.parametrize(

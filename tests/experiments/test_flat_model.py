@@ -142,18 +142,6 @@ def test_memory_format(layer: nn.Module, narrow: bool) -> None:
     assert all(p.is_contiguous(memory_format=flat.memory_format) for p in flat.module.parameters() if p.ndim == 4)
 
 
-@models
-def test_the_module_sees_what_is_written(model: Callable) -> None:
-    plain, flat = pair(model)
-    images, labels = batch(model)
-    initialise(plain, 4)
-    derived(plain, images, labels)  # moves the statistics
-    flat.vector.copy_(joined(plain.parameters()))
-    flat.statistics.copy_(statistics_of(plain))
-    assert torch.equal(flat.module.eval()(images), plain.eval()(images))
-    assert torch.equal(flat.statistics, statistics_of(plain)), "only training moves them"
-
-
 def test_a_parameter_without_influence_has_gradient_zero() -> None:
     module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     flat = FlatModel(module, "cpu")

@@ -97,21 +97,6 @@ def test_evaluation_is_over_the_first_rows_with_worker_0s_statistics(rows: int):
     assert measured["test_accuracy"].item() == (scores.argmax(1) == labels).double().mean().item()
 
 
-def test_trials_and_ranks_change_nothing():
-    whole, part = task(), task(ids=range(1, 3))
-    x = torch.stack([whole.start(), 1.5 * whole.start()])
-    statistics = whole.start_statistics().expand(2, -1, -1).clone()
-    for t in (1, 2, 3):
-        gradients, after = whole.gradients(x, statistics, t)
-        alone, alone_after = whole.gradients(x[1:], statistics[1:], t)
-        assert torch.equal(gradients[1:], alone)
-        assert torch.equal(after[1:], alone_after)
-        theirs, theirs_after = part.gradients(x, statistics[:, 1:], t)
-        assert torch.equal(gradients[:, 1:], theirs)
-        assert torch.equal(after[:, 1:], theirs_after)
-        statistics = after
-
-
 def test_training_equals_a_plain_loop():
     """CD-Adam's Algorithm 1 by loops over workers and coordinates, with weight decay on the replica."""
     overrides = ["algorithm=cd_adam", "task=digits", f"task.model.width={WIDTH}", "task.rows=150", "lr=0.01"]
@@ -145,7 +130,6 @@ def test_training_equals_a_plain_loop():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rows": 2}, "the data set has 2 rows"),
         ({"rows": 1537}, "digits has 1536 training images"),
         ({"batch_size": 51}, "batch_size=51: a worker has 50 images"),
         ({"partition": "even"}, "partition=even"),

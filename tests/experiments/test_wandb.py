@@ -138,14 +138,6 @@ def test_a_finished_run_is_logged_by_the_same_command(results: str, stand_in: St
     assert (curve.rows, curve.summary["status"]) == (expected(rows(path)), "finished")
 
 
-def test_rows_that_wandb_has_are_not_sent_again(results: str, stand_in: StandIn, monkeypatch) -> None:
-    monkeypatch.setattr(Curve, "starting_step", 3)
-    path = go(*LOGGED, results)
-    [curve] = stand_in.curves
-    assert curve.rows == expected(rows(path))[3:]
-    assert curve.summary["best/grad_norm"] == min(row["grad_norm"] for row in rows(path))
-
-
 def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
     overrides = [*LOGGED, results, "algorithm=sgd", "lr=1e308"]
     assert halted(overrides) == 1
