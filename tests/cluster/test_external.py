@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from cluster_support import fine, launched
 from run_support import configuration, go, record, rows, stopped
-from torch.distributed import all_reduce
+from torch.distributed import GradBucket, all_reduce  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
 from algorithms.compressors import Identity
@@ -94,7 +94,7 @@ class _Late:
         sleep(1)
 
 
-def _hook_with_a_late_closure(state: object, bucket: Any) -> torch.futures.Future[torch.Tensor]:
+def _hook_with_a_late_closure(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """A closure that holds the group, as those of torch's hooks do. Rank 0 leaves it to gloo's thread."""
     group, z_late = dist.group.WORLD, _Late()
     sleep(0.2 * dist.get_rank())
