@@ -4,7 +4,6 @@
 const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
 const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
 const MARKERS = 7; // of a line
-const DECADES = 8; // of a logarithmic y-axis at first
 
 const style = getComputedStyle(document.documentElement);
 const [PAGE, INK, QUIET, GRID] = ["page", "ink", "quiet", "grid"].map(name => style.getPropertyValue(`--${name}`).trim());
@@ -67,16 +66,15 @@ function traces({ curve, lr, strength, seeds, run, finished, points }, view) {
   return seeds.length > 1 ? [band, line] : [line];
 }
 
-/** An axis over values; a logarithmic one may show its last DECADES at first. */
-function axis(label, log, values, cut) {
+/** An axis over all values, as in pictures. */
+function axis(label, log, values) {
   const [low, high] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
   const decades = log ? Math.log10(high / low) : 0;
-  const range = cut && decades > DECADES ? [Math.log10(high) - DECADES, Math.log10(high) + 0.3] : undefined;
   return {
     title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
     gridcolor: GRID, zeroline: false, linecolor: QUIET, ticks: "outside", tickcolor: QUIET,
     nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, // decades alone where there are 2
-    ...(range ? { range } : { autorange: true }), uirevision: JSON.stringify([label, log, range]),
+    autorange: true, uirevision: JSON.stringify([label, log]),
   };
 }
 
@@ -89,8 +87,8 @@ function drawPanel(panel, task, view, runs) {
   const names = [...new Set(lines.map(({ curve }) => curve.label))].join(", ");
   plot.setAttribute("aria-label", `${label} over ${data.axes[view.x].label} on ${task.label}: ${names || "nothing"}`);
   Plotly.react(plot, drawn, {
-    xaxis: axis(data.axes[view.x].label, view.logx, every("x"), false),
-    yaxis: axis(label, view.logy, every("y"), true),
+    xaxis: axis(data.axes[view.x].label, view.logx, every("x")),
+    yaxis: axis(label, view.logy, every("y")),
     showlegend: true, legend: { orientation: "h", yanchor: "bottom", y: 1.02 }, hovermode: "closest", uirevision: "kept",
     paper_bgcolor: PAGE, plot_bgcolor: PAGE, font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK },
     margin: { l: 66, r: 12, t: 10, b: 52 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: QUIET, activecolor: INK, orientation: "v" },

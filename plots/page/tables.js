@@ -74,8 +74,15 @@ function claimsTable(figure, claims) {
   return scrolling(`Claims of ${figure.name}`, table("claims", "", headings, rows));
 }
 
-function showRuns({ y }, chosen) {
+/** The table of runs, which is there only while it is open: thousands of rows take a phone's memory. */
+function showRuns(view, chosen) {
+  const place = at("runs"), details = place.closest("details");
   at("runs-summary").textContent = `${chosen.length} of ${plural(data.runs.length, "run")}: those chosen, with links to their folders`;
+  details.ontoggle = () => place.replaceChildren(...(details.open ? [runsTable(view, chosen)] : []));
+  details.ontoggle();
+}
+
+function runsTable({ y }, chosen) {
   const { label, better } = data.metrics[y], keys = data.settings.map(({ key }) => key);
   const rows = chosen.map(run => {
     const last = run.trials.map(trial => trial[y]?.at(-1)).filter(Number.isFinite);
@@ -89,5 +96,5 @@ function showRuns({ y }, chosen) {
     ];
   });
   const headings = ["folder", "task", "method", ...keys, "seed", "step sizes", `last ${label}`, "rounds done", "status", "workers", "commit"];
-  at("runs").replaceChildren(table("runs", "", headings, rows));
+  return table("runs", "", headings, rows);
 }

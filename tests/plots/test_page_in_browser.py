@@ -159,6 +159,18 @@ def test_runs_are_filtered_by_boxes_settings_and_words(viewer, results):
     assert page.locator(".panel").count() == 2
 
 
+def test_the_table_of_runs_takes_memory_only_while_it_is_open(viewer):
+    page, lines = viewer.page, viewer.page.locator("#runs tbody tr")
+    assert lines.count() == 0
+    page.click("#runs-summary")
+    page.wait_for_selector("#runs tbody tr")
+    assert lines.count() == 10
+    page.uncheck("#seeds input[value='0']")
+    assert viewer.text("#runs-summary").startswith(f"{lines.count()} of 10 runs: ")
+    page.click("#runs-summary")
+    page.wait_for_selector("#runs tbody tr", state="detached")
+
+
 def test_text_of_a_run_is_no_markup(viewer):
     assert viewer.page.locator("img").count() == 0
     assert HOSTILE in viewer.page.locator("#methods span").all_text_contents()
