@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -117,6 +118,7 @@ class ShardedServer:
         self._servers = max(map(len, self.cuts)) - 1
         self.served = self._shards(self.rank)
         self._known: dict[Any, Any] = {}
+        self._kept: dict[int, Tensor] = {}  # memory of arriving messages, if `is_tiled`
         self.is_tiled = False
 
     def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
@@ -163,26 +165,14 @@ class ShardedServer:
         codec = self.algorithm.uplink.codec(t)
         parts = [self._cut(up, codec, server) for server in range(self._servers)]
         mine = parts[self.rank] if self.rank < self._servers else ()
-        like = rebuild(mine, (tensor.select(axis, 0) for tensor in tensors(mine)))
-        likes = [like] * self.size if mine else []
+        likes = [mine] * self.size if mine else []
         if _varies(codec):
             told = swapped(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
-        lead = next(tensors(up)).shape[:axis]
-        shapes = [(*lead, share, nbytes(like, axis)) for share, like in zip(self._shares, likes, strict=False)]
-        nothing = next(tensors(up)).new_empty(0, dtype=torch.uint8)
-        messages = [
-            nothing if rank == self.rank else to_bytes(part, axis + 1).flatten() for rank, part in enumerate(parts)
-        ]
-        arrived = swapped(messages, list(map(math.prod, shapes)), self.group)
-        payloads: list[Payload] = []
-        for rank, (part, shape, like) in enumerate(zip(arrived, shapes, likes, strict=True)):
-            if rank == self.rank:
-                rows = zip(*(tensor.unbind(axis) for tensor in tensors(mine)), strict=True)
-                payloads += [rebuild(mine, row) for row in rows]
-            else:
-                payloads += [from_bytes(one, like, axis) for one in part.view(shape).unbind(axis)]
-        return payloads
+        lead, messages = next(tensors(up)).shape[:axis], [_messages(part, axis + 1) for part in parts]
+        arrived = self._swap(messages, likes, [(*lead, share) for share in self._shares])
+        rows = (zip(*(tensor.unbind(axis) for tensor in tensors(one)), strict=True) for one in arrived)
+        return [rebuild(like, row) for like, of_workers in zip(likes, rows, strict=True) for row in of_workers]
 
     def _to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
         """The answers of all servers."""
@@ -190,14 +180,32 @@ class ShardedServer:
         if _varies(self.algorithm.downlink.codec(t)):
             told = self._from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
-        shapes = [(*x.shape[:-1], nbytes(like, axis)) for like in likes]
-        mine = to_bytes(down, axis).flatten() if down else x.new_empty(0, dtype=torch.uint8)
-        messages = self._from_servers(mine, list(map(math.prod, shapes)))
-        arrived = zip(messages, shapes, likes, strict=True)
-        return [from_bytes(one.view(shape), like, axis) for one, shape, like in arrived]
+        mine = _messages(down or likes[0], axis)
+        mine = mine if self.rank < self._servers else [one[:0] for one in mine]
+        return self._swap([mine] * self.size, likes, [x.shape[:-1]] * self.size)
 
     def _from_servers(self, mine: Tensor, sizes: list[int]) -> list[Tensor]:
         return swapped([mine if self.rank < self._servers else mine[:0]] * self.size, sizes, self.group)
+
+    def _swap(
+        self, messages: Sequence[Sequence[Tensor]], likes: Sequence[Payload], leads: Sequence[Sequence[int]]
+    ) -> list[Payload]:
+        """Send each of the first ranks its messages, and return the payloads of the first ranks to this one.
+
+        A payload has the form of its `like`, with the leading axes `leads`.
+        """
+        parts = [
+            (one, (*lead, nbytes(one, len(lead))), len(lead))
+            for like, lead in zip(likes, leads, strict=False)
+            for one in _elements(like)
+        ]
+        sizes = [math.prod(shape) for _, shape, _ in parts]
+        kept = self._kept if self.is_tiled else None
+        arrived = swapped([one for row in messages for one in row], sizes, self.group, len(messages[0]), kept)
+        given = zip(arrived, parts, strict=True)
+        found = [tensors(from_bytes(one.view(shape), like, lead)) for one, (like, shape, lead) in given]
+        flat = chain.from_iterable(found)
+        return [rebuild(like, flat) for like in likes]
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
         """For each server, a payload of the shapes and dtypes that it sends in round t."""
@@ -234,20 +242,34 @@ class ShardedServer:
         return [_Served(one, server, self.group) if server < len(one) - 1 else None for one in self.cuts]
 
 
-def swapped(messages: Sequence[Tensor], sizes: Sequence[int], group: dist.ProcessGroup | None = None) -> list[Tensor]:
-    """Send a message [*] to each of the first ranks of a group, and return the first ranks' messages to this one.
+def swapped(
+    messages: Sequence[Tensor],
+    sizes: Sequence[int],
+    group: dist.ProcessGroup | None = None,
+    each: int = 1,
+    kept: dict[int, Tensor] | None = None,
+) -> list[Tensor]:
+    """Send messages [*] to the first ranks of a group, and return the first ranks' messages to this one.
 
-    sizes: how many numbers each of these has. All receives are posted before anything is sent. gloo's
-    all_to_all_single does not do so and takes up to twice as long; its all_gather goes round a ring.
-    Raises LostContact.
+    Every rank gets the next `each` messages. sizes: how many numbers each arriving one has. kept: memory for them,
+    which this function extends. All receives are posted before anything is sent. gloo's all_to_all_single does not do
+    so and takes up to twice as long; its all_gather goes round a ring. Raises LostContact.
     """
-    mine = dist.get_rank(group)
-    arrived = [messages[rank] if rank == mine else messages[0].new_empty(size) for rank, size in enumerate(sizes)]
+    mine, arrived = dist.get_rank(group), []
+    for index, size in enumerate(sizes):
+        if index // each == mine:
+            arrived.append(messages[index])
+        elif kept is None:
+            arrived.append(messages[0].new_empty(size))
+        else:
+            if len(kept.get(index, ())) < size:
+                kept[index] = messages[0].new_empty(size)
+            arrived.append(kept[index][:size])
     operations = [
-        dist.P2POp(act, message, group=group, group_peer=rank)
+        dist.P2POp(act, message, group=group, group_peer=index // each)
         for act, row in ((dist.irecv, arrived), (dist.isend, messages))
-        for rank, message in enumerate(row)
-        if rank != mine and len(message)
+        for index, message in enumerate(row)
+        if index // each != mine and len(message)
     ]
     with contact():
         for work in dist.batch_isend_irecv(operations) if operations else ():
@@ -273,6 +295,20 @@ def _has_tiles(part: Algorithm, state: ServerState, t: int) -> bool:
 
 def _needs_norm(algorithm: Algorithm) -> bool:
     return algorithm.clip is not None and type(algorithm).server_message is not Algorithm.server_message
+
+
+def _elements(payload: Payload) -> list[Payload]:
+    return [(one,) if isinstance(one, Tensor) else one for one in payload]
+
+
+def _messages(payload: Payload, lead: int) -> list[Tensor]:
+    """The bytes [*] of every element of a payload; not copied where it is one tensor."""
+    found = []
+    for one in _elements(payload):
+        [*parts] = tensors(one)
+        lone = len(parts) == 1 and parts[0].is_contiguous()
+        found.append((parts[0].view(torch.uint8) if lone else to_bytes(one, lead)).flatten())
+    return found
 
 
 def _varies(codec: Parts) -> bool:
