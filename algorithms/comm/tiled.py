@@ -48,16 +48,20 @@ def serve(
     uplink: Any = algorithm.uplink.codec(t)
     downlink: Any = algorithm.downlink.codec(t)
     aggregate, memory = state.aggregate, state.memory
+    known: dict[int, Tensor] = {}  # aggregates of tiles that wait for a number
 
     def run(tile: Shard) -> None:
         within = _within(tile, shard)
         here = slice(within.begin, within.end)
         old = ServerState(aggregate[..., here], None if memory is None else memory[..., here])
-        local, payloads = on_shard(algorithm, tile), [uplink.cut(payload, within) for payload in up]
-        payload, new = local.server_message(local.aggregate(payloads, old, t), old, t, seed)
+        local = on_shard(algorithm, tile)
+        if tile.begin not in known:
+            known[tile.begin] = local.aggregate([uplink.cut(payload, within) for payload in up], old, t)
+            if algorithm.uplink.needs_last:
+                known[tile.begin] = old.aggregate.copy_(known[tile.begin])
+        payload, new = local.server_message(known[tile.begin], old, t, seed)
+        del known[tile.begin]
         _write(downlink.cut(message, within), payload)
-        if algorithm.uplink.needs_last:
-            old.aggregate.copy_(new.aggregate)
         if memory is not None:
             old.memory.copy_(new.memory)
 
