@@ -67,6 +67,7 @@ class CompressedMean:
             is_tiled = zeros.device.type == "cpu" and algorithm.clip is None and nodes.size == len(nodes.order)
             self._wire.is_tiled = is_tiled
             self._shards = [shard for [shard] in self._wire.shards if shard] if is_tiled else []
+        self._share_signal()
 
     def round(self, gradient: Tensor | None, params: Iterable[Tensor], mean: Storage) -> Tensor:
         """Write g̃_t [d] for this worker's gradient [d] into `mean`; NaN if a rank's gradient is not finite.
@@ -94,7 +95,7 @@ class CompressedMean:
             self.skipped += 1
             mean.write(0, torch.full_like(like, torch.nan))
             return sent
-        self._receive(down, t, mean, scale)
+        self._receive(down, servers and servers[0], t, mean, scale)
         if worker.memory is not None:  # a memory may be the gradient
             is_swapped = isinstance(worker.memory, Tensor) and worker.memory.data_ptr() == sent.data_ptr()
             sent = self._worker.memory.squeeze(0) if is_swapped else torch.empty_like(sent)
@@ -114,7 +115,7 @@ class CompressedMean:
         send(channel, gradient, worker.memory, key, message)
         return message, worker if worker.memory is None else replace(worker, memory=gradient)
 
-    def _receive(self, down: Payload, t: int, mean: Storage, scale: float | None) -> None:
+    def _receive(self, down: Payload, server: Any, t: int, mean: Storage, scale: float | None) -> None:
         """Write the signal of round t into the replica, and into `mean` with the scale."""
         channel, signal = self.algorithm.downlink, self._replica.signal
         if not self._shards:
@@ -126,12 +127,22 @@ class CompressedMean:
             return
         answers: Any = down
         for shard, [answer] in zip(self._shards, answers, strict=True):
+            here = signal[shard.begin : shard.end]
+            if server and isinstance(server.memory, Tensor) and server.memory.data_ptr() == here.data_ptr():
+                mean.write(shard.begin, here if scale is None else scale * here)  # the server has written it
+                continue
             for begin, message in received(channel, shard, answer, t):
                 last = signal[begin : begin + len(message)]
                 new = channel.receive(message, last)
                 if channel.needs_last:
                     last.copy_(new)
                 mean.write(begin, new if scale is None else scale * new)
+
+    def _share_signal(self) -> None:
+        """Let the server's memory be its shard of the signal, if they are equal and written in place."""
+        if self._shards and self.algorithm.downlink.is_mirrored and (server := self._servers and self._servers[0]):
+            shard = self._shards[self._nodes.rank]
+            self._servers = (replace(server, memory=self._replica.signal[shard.begin : shard.end]),)
 
     def state(self) -> dict[str, Any]:
         """A copy of this rank's state, in nested dicts. Raises ValueError after LostContact."""
@@ -154,6 +165,7 @@ class CompressedMean:
         self._worker = from_dicts(here["worker"], self._worker)
         self._servers = self._servers and (from_dicts(here["server"], self._servers[0]),)
         self._replica = replace(self._replica, signal=here["signal"])
+        self._share_signal()
         self.t, self.skipped, self.meter = here["t"], here["skipped"], BitCounter(**here["meter"])
 
 
