@@ -30,6 +30,12 @@ def pack(flags: Tensor) -> Tensor:
     return pack_by_torch(flags)
 
 
+def pack_signs(x: Tensor) -> Tensor:
+    """`pack(x >= 0)` for vectors x [..., d]. On a CPU numpy compares several times as fast as torch."""
+    by_numpy = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    return pack(torch.from_numpy(np.greater_equal(x.numpy(), 0)) if by_numpy else x >= 0)
+
+
 def unpack(packed: Tensor, d: int) -> Tensor:
     """The booleans [..., d] that `pack` was given, from uint8 [..., ⌈d/8⌉]."""
     if packed.device.type == "cpu":

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from .base import Shardable
-from .packing import pack, pack_codes, packed_shard, signed, unpack_codes
+from .packing import pack_codes, pack_signs, packed_shard, signed, unpack_codes
 from .shard import Shard, euclidean
 
 
@@ -45,7 +45,8 @@ class ScaledSign(Shardable):
         return self.norm == "l1"
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Signs:
-        return Signs(pack(x >= 0), self._scale(x, shard))
+        scale = self._scale(x, shard)  # first, because a tile may stop here
+        return Signs(pack_signs(x), scale)
 
     def cut(self, payload: Signs, shard: Shard) -> Signs:
         return Signs(packed_shard(payload.bits, 1, shard), payload.scale)
