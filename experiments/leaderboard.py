@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
     """The ranking of a track: a row for each level, task and entry, with columns of `plots.leaderboard.ranking.rank`.
 
-    Raises UsageError for an unknown track or one without entries, and ValueError for damaged entries.
+    Raises UsageError for an unknown track or one without entries.
     """
     found = read_track(track)
     return rank(rows(found, results_dir), _goals(found))[0]
@@ -89,14 +89,20 @@ def _in_words(pairs: pd.DataFrame) -> str:
 
 
 def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
-    """The judged rows of a track's entries, in the form that `plots.leaderboard.ranking.rank` takes."""
+    """The judged rows of a track's entries, in the form that `plots.leaderboard.ranking.rank` takes.
+
+    Damaged entries and those of other versions are left out, and named.
+    """
     parts = []
     for folder in _folders(track.name, results_dir).values():
-        entry = read(folder)
+        try:
+            entry, frame = read(folder), read_rows(folder)
+        except (OSError, ValueError) as error:
+            print(f"left out: {folder}: {error}")
+            continue
         if entry.version != track.version:
             print(f"left out: {folder}: has version {entry.version} of the track, which is now {track.version}")
             continue
-        frame = read_rows(folder)
         looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}
         looks |= {f"part.{part}": value for part, value in entry.parts.items()}
         about = {"algorithm": entry.name, "memory": entry.memory, "note": _note(entry, track), **looks}

@@ -14,6 +14,7 @@ import yaml
 
 from common.files import atomic
 from plots.runs import checksums
+from plots.runs.files import read_yaml
 
 ENTRY, ROWS = "entry.yaml", "rows.csv.xz"
 
@@ -72,7 +73,7 @@ def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
 
 def read(folder: Path) -> Entry:
     """Read the entry in a folder and verify its checksum. Raises ValueError if it is damaged, and OSError."""
-    content = yaml.safe_load(checksums.read(folder / ENTRY))
+    content = read_yaml(checksums.read(folder / ENTRY), folder / ENTRY)
     if set(content) != {one.name for one in fields(Entry)}:
         raise ValueError(f"{folder / ENTRY}: its keys are not those of an entry")
     tasks = {name: Chosen(**chosen) for name, chosen in content.pop("tasks").items()}

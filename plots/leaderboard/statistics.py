@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -80,17 +81,23 @@ def differences(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 def signed_rank(differences: np.ndarray) -> tuple[float, int]:
     """Wilcoxon's signed-rank test: the exact two-sided p, and the sign with the larger sum of ranks.
 
-    Zeros are left out. Under the null hypothesis each difference is positive with probability 1/2. The loop adds up
-    the ranks to the exact distribution of their positive sum. scipy.stats.wilcoxon has no exact p for more than 13
-    differences with ties, which are usual here.
+    Zeros are left out. scipy.stats.wilcoxon has no exact p for more than 13 differences with ties, which are usual
+    here.
     """
     found = np.round(differences[differences != 0], 12)
     ranks = np.round(2 * stats.rankdata(np.abs(found))).astype(int)  # ties have halves
+    chances = _chances(tuple(sorted(ranks.tolist())))
+    positive, negative = int(ranks[found > 0].sum()), int(ranks[found < 0].sum())
+    return min(1.0, 2 * float(chances[: min(positive, negative) + 1].sum())), int(np.sign(positive - negative))
+
+
+@cache
+def _chances(ranks: tuple[int, ...]) -> np.ndarray:
+    """The probability of every sum of positive ranks, from 0, if each rank is positive with probability 1/2."""
     chances = np.ones(1)
     for rank in ranks:
         chances = np.pad(chances, (0, rank)) / 2 + np.pad(chances, (rank, 0)) / 2
-    positive, negative = int(ranks[found > 0].sum()), int(ranks[found < 0].sum())
-    return min(1.0, 2 * float(chances[: min(positive, negative) + 1].sum())), int(np.sign(positive - negative))
+    return chances
 
 
 def holm(p: np.ndarray) -> np.ndarray:

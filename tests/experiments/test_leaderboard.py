@@ -9,10 +9,11 @@ from real_data import linked
 
 from common.errors import UsageError
 from experiments import leaderboard
-from experiments.entries.entry import Chosen, Entry, find, read, write
+from experiments.entries.entry import ENTRY, ROWS, Chosen, Entry, find, read, write
 from experiments.entries.track import read_track
 from experiments.entries.verify import agreement, problems
 from experiments.figures.committed import PLACE
+from plots.runs import checksums
 
 TRACK = "digits"
 
@@ -64,6 +65,20 @@ def test_committed_and_own_entries_are_ranked_together(places: tuple[Path, Path]
     assert easy["rank"].to_dict() == {"signs": 1, "dense": 2}  # the own one stands for the committed one
     assert easy["runs"].to_dict() == {"signs": 10, "dense": 10}
     assert easy.loc["signs", "note"].endswith("best at the edge of the grid")
+
+
+def test_a_damaged_entry_is_left_out_and_named(places: tuple[Path, Path], capsys) -> None:
+    enter(places[1], "bomb", 1.0)
+    enter(places[1], "torn", 1.0)
+    bomb, torn = (places[1] / "leaderboard" / TRACK / name for name in ("bomb", "torn"))
+    aliases = "a: &a [x]\nb: [*a, *a]\n"
+    (bomb / ENTRY).write_bytes(checksums.as_yaml(aliases, checksums.id_of(bomb)))
+    (torn / ROWS).write_bytes((torn / ROWS).read_bytes()[:-9])
+    assert set(leaderboard.ranking(TRACK, places[1])["entry"]) == {"signs", "dense"}
+    said = capsys.readouterr().out
+    assert f"left out: {bomb}: " in said
+    assert "aliases" in said
+    assert f"left out: {torn}: " in said
 
 
 def test_an_unknown_track_and_one_without_entries(places: tuple[Path, Path]) -> None:
