@@ -87,6 +87,13 @@ def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
     return torch.cat([_unpack_chunk(c, bits, min(chunk, d - n * chunk)) for n, c in enumerate(chunks)], -1)
 
 
+def look_up(packed: Tensor, values: Tensor, d: int) -> Tensor:
+    """values[code] for the codes [..., d] of 4 bits that `pack_codes` was given, two at a time; values [16]."""
+    pairs = torch.complex(values.repeat_interleave(16), values.repeat(16))
+    found = pairs.index_select(0, packed.flatten().to(torch.int32))
+    return torch.view_as_real(found).view(*packed.shape[:-1], -1)[..., :d].contiguous()
+
+
 def packed_shard(packed: Tensor, bits: int, shard: Shard) -> Tensor:
     """What the codes of a shard, which begins on a whole byte, are packed to, out of those of the whole vector."""
     return packed[..., bits * shard.begin // 8 : -(-bits * shard.end // 8)]
@@ -110,7 +117,8 @@ def _shifts(bits: int) -> range:
 
 def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
     if 8 % bits == 0:  # a byte has whole codes
-        words = pad(codes.to(torch.uint8), (0, -codes.shape[-1] % (8 // bits))).contiguous().view(_WORDS[bits])
+        # On a CPU torch converts floats to int8 several times as fast as to uint8.
+        words = pad(codes.to(torch.int8), (0, -codes.shape[-1] % (8 // bits))).contiguous().view(_WORDS[bits])
         return reduce(or_, (words >> shift if shift > 0 else words << -shift for shift in _shifts(bits))).byte()
     codes = codes.to(torch.int32)
     flags = codes.new_empty(*codes.shape, bits, dtype=torch.bool)

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .packing import CHUNK, pack_codes, packed_shard, table, unpack_codes
+from .packing import CHUNK, look_up, pack_codes, packed_shard, table, unpack_codes
 from .shard import Shard, divisor, nan_unless_finite
 
 
@@ -44,12 +44,18 @@ class ScaledCodes(Shardable):
         return Codes(pack_codes(levels.add_(self.top), self.width), scale)
 
     def decode(self, payload: Codes, d: int) -> Tensor:
+        [*chunks] = self._chunks(payload.scale, d)
+        if len(chunks) == 1:
+            return self._by_scale(Tensor.mul_, self._unpack(payload, d), payload.scale)
         values = payload.scale.new_empty(*payload.scale.shape[:-1], d)
-        for begin, end in self._chunks(values, d):
-            codes, scale = self.cut(payload, Shard((0, begin, end, d), 1))
-            levels = unpack_codes(codes, self.width, end - begin).to(torch.int32).sub_(self.top)
-            values[..., begin:end] = self._by_scale(Tensor.mul_, self._shares(levels, scale.dtype), scale)
+        for begin, end in chunks:
+            values[..., begin:end] = self.decode(self.cut(payload, Shard((0, begin, end, d), 1)), end - begin)
         return values
+
+    def _unpack(self, payload: Codes, d: int) -> Tensor:
+        """What codes stand for, in units of the scale."""
+        levels = unpack_codes(payload.codes, self.width, d).to(torch.int32).sub_(self.top)
+        return self._shares(levels, payload.scale.dtype)
 
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
@@ -110,6 +116,12 @@ class GroupCodes(ScaledCodes):
             return super().encode_shard(x, shard, key)
         parts = [super(GroupCodes, self).encode_shard(x[..., a:b], shard) for a, b in self._chunks(x, x.shape[-1])]
         return Codes(*(torch.cat(some, -1) for some in zip(*parts, strict=True)))
+
+    def _unpack(self, payload: Codes, d: int) -> Tensor:
+        if self.width != 4:
+            return super()._unpack(payload, d)
+        levels = torch.arange(-self.top, 16 - self.top, device=payload.codes.device, dtype=torch.int32)
+        return look_up(payload.codes, self._shares(levels, payload.scale.dtype), d)
 
     @property
     def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
