@@ -8,13 +8,23 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
-from .packing import table
-from .scaled_codes import GroupCodes
+from .packing import look_up, table
+from .scaled_codes import Codes, GroupCodes
 from .shard import Shard
 
 
+class _FourBitCodes(GroupCodes):
+    """Codes that all stand for a level. Those of four bits are read two at a time."""
+
+    def _unpack(self, payload: Codes, d: int) -> Tensor:
+        if self.width != 4:
+            return super()._unpack(payload, d)
+        levels = torch.arange(-self.top, 16 - self.top, device=payload.codes.device, dtype=torch.int32)
+        return look_up(payload.codes, self._shares(levels, payload.scale.dtype), d)
+
+
 @dataclass(frozen=True)
-class Int4(GroupCodes):
+class Int4(_FourBitCodes):
     """C(x) = ‖x_b‖∞ times the nearest multiple of 1/7, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
     Halfway goes to the even multiple. The worst group has one
@@ -34,7 +44,7 @@ class Int4(GroupCodes):
 
 
 @dataclass(frozen=True)
-class FourBits(GroupCodes):
+class FourBits(_FourBitCodes):
     """C(x) = ‖x_b‖∞ times the nearest of 16 `values`, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
     Halfway goes to the lower value.

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from ..utils.seeding import MessageKey
 from .base import Shardable
-from .packing import CHUNK, look_up, pack_codes, packed_shard, table, unpack_codes
+from .packing import CHUNK, pack_codes, packed_shard, table, unpack_codes
 from .shard import Shard, divisor, nan_unless_finite
 
 
@@ -116,12 +116,6 @@ class GroupCodes(ScaledCodes):
             return super().encode_shard(x, shard, key)
         parts = [super(GroupCodes, self).encode_shard(x[..., a:b], shard) for a, b in self._chunks(x, x.shape[-1])]
         return Codes(*(torch.cat(some, -1) for some in zip(*parts, strict=True)))
-
-    def _unpack(self, payload: Codes, d: int) -> Tensor:
-        if self.width != 4:
-            return super()._unpack(payload, d)
-        levels = torch.arange(-self.top, 16 - self.top, device=payload.codes.device, dtype=torch.int32)
-        return look_up(payload.codes, self._shares(levels, payload.scale.dtype), d)
 
     @property
     def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
