@@ -19,7 +19,7 @@ from plots.leaderboard.ranking import Goals, by_level
 
 KEYS = ["part", "one", "other"]
 ALONE = ["one_alone", "other_alone"]
-COLUMNS = ["level", *KEYS, "pairs", "both", *ALONE, "times", "low", "high"]
+COLUMNS = ["level", *KEYS, "cases", "both", *ALONE, "times", "low", "high"]
 
 
 def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
@@ -28,29 +28,36 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     `needs` are those of `statistics.needs`. `parts` has a row for each entry and a column for each part, as
     `experiments.entries.parts.parts_of` describes them.
 
-    A row's `pairs` counts such pairs of entries. In `both` of them every run of both entries reached the level; in
-    `one_alone` and `other_alone` those of one entry alone. Over the first, `times` is how many times fewer bits
-    `other` needs than `one`: a geometric mean over pairs, tasks and seeds with a 95 % interval of the seeds.
+    A case is two such entries on one task. A row's `cases` counts them. In `both` of them every run of both entries
+    reached the level; in `one_alone` and `other_alone` those of one entry alone. Over the first, `times` is how many
+    times fewer bits `other` needs than `one`: a geometric mean over cases and seeds, with a 95 % interval of the
+    seeds.
     """
-    bits, is_bound = statistics.over_tasks(needs)
-    reach = bits.notna().all() & ~is_bound.any()
     pairs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for part, values in parts.items():
         for _, alike in values.groupby([parts[name] for name in parts if name != part]):
             for one, other in combinations(alike.sort_values().index, 2):
                 if alike[one] != alike[other]:
                     pairs[str(part), alike[one], alike[other]].append((one, other))
+    tasks = [statistics.over_tasks(rows) for _, rows in needs.groupby("task")]
     found = []
     for (part, one, other), names in pairs.items():
-        both = [pair for pair in names if reach[list(pair)].all()]
-        logs = np.mean([np.log(bits[mine] / bits[theirs]) for mine, theirs in both] or [[np.nan]], axis=0)
-        alone = [sum(reach[pair[place]] and not reach[pair[1 - place]] for pair in names) for place in (0, 1)]
-        found.append((part, one, other, len(names), len(both), *alone, *statistics.geometric_interval(np.exp(logs))))
+        logs, alone, cases = [], [0, 0], 0
+        for bits, is_bound in tasks:
+            reach = bits.notna().all() & ~is_bound.any()
+            for mine, theirs in names:
+                if reach[mine] and reach[theirs]:
+                    logs.append(np.log(bits[mine] / bits[theirs]))
+                alone[0] += reach[mine] and not reach[theirs]
+                alone[1] += reach[theirs] and not reach[mine]
+                cases += 1
+        mean = np.exp(np.mean(logs or [[np.nan]], axis=0))
+        found.append((part, one, other, cases, len(logs), *alone, *statistics.geometric_interval(mean)))
     return pd.DataFrame(found, columns=COLUMNS[1:])
 
 
 def at_levels(frame: pd.DataFrame, goals: Goals) -> pd.DataFrame:
-    """`effects` at each level of a track, for all its tasks together. Columns `part.…` of the rows have the parts."""
+    """`effects` at each level of a track. Columns `part.…` of the rows have the parts."""
     parts = frame.filter(like="part.").groupby(frame["algorithm"]).first().rename(columns=lambda name: name[5:])
     needs = (pd.concat(each.values()) for _, each in by_level(frame, goals))
     found = [effects(one, parts).assign(level=level) for level, one in enumerate(needs, start=1)]

@@ -212,22 +212,24 @@ def test_one_entry_alone() -> None:
 
 
 def test_a_part_is_judged_by_the_entries_that_share_all_others() -> None:
-    """Memory b takes half the bits of a with each update; update y alone gets there without memory."""
+    """Memory b takes half the bits of a with each update; without memory only update y gets there, on one task."""
     bits = {("a", "x"): 32, ("b", "x"): 16, ("a", "y"): 8, ("b", "y"): 4, ("none", "x"): 2, ("none", "y"): 2}
-    entries = {
-        memory + update: entry(memory + update, 0.01 if (memory, update) == ("none", "x") else 1.0, up, up)
+    entries = [
+        entry(
+            memory + update, 0.01 if memory == "none" and (update, task) != ("y", "toy") else 1.0, up, up, task=task
+        )
         for (memory, update), up in bits.items()
-    }
-    parts = pd.DataFrame(list(bits), columns=["memory", "update"], index=list(entries))
-    table = effects(needs(pd.concat(entries.values()), "train_loss", 0.1), parts)
-    found = table.set_index(["one", "other"])
+        for task in GOALS
+    ]
+    parts = pd.DataFrame(list(bits), columns=["memory", "update"], index=["".join(key) for key in bits])
+    found = effects(needs(pd.concat(entries), "train_loss", 0.1), parts).set_index(["one", "other"])
     assert len(found) == 4
-    counts = ["pairs", "both", "one_alone", "other_alone"]
-    assert found.loc[("a", "b"), counts].tolist() == [2, 2, 0, 0]
+    counts = ["cases", "both", "one_alone", "other_alone"]
+    assert found.loc[("a", "b"), counts].tolist() == [4, 4, 0, 0]
     assert found.loc[("a", "b"), ["times", "low", "high"]].tolist() == pytest.approx([2, 2, 2])
-    assert found.loc[("b", "none"), counts].tolist() == [2, 1, 1, 0]
-    assert found.loc[("b", "none"), "times"] == pytest.approx(2)  # of y alone
-    assert found.loc[("x", "y"), counts].tolist() == [3, 2, 0, 1]
+    assert found.loc[("b", "none"), counts].tolist() == [4, 1, 3, 0]
+    assert found.loc[("b", "none"), "times"] == pytest.approx(2)  # of y alone, on one task
+    assert found.loc[("x", "y"), counts].tolist() == [6, 4, 0, 1]
     assert found.loc[("x", "y"), "times"] == pytest.approx(4)
 
 
