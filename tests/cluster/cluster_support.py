@@ -20,7 +20,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from checkpoint_support import content
-from run_support import configuration, timeless
+from run_support import before_round, configuration, timeless
 from small_network import gradients, network, vector
 
 from algorithms.comm import consistency
@@ -34,7 +34,6 @@ from experiments.external.collectives import METHODS, flow, nbytes
 from experiments.run_store.checkpoint import rounds
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
-from experiments.training.trainer import Trainer
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.cluster.warm"])  # found from the root alone
@@ -254,17 +253,10 @@ def small_shards() -> Iterator[None]:
         yield
 
 
-def at_round(round: int, rank: int, do: Callable[[], None], act: Callable[[], None]) -> None:
+def at_round(round: int, rank: int, do: Callable[[], object], act: Callable[[], None]) -> None:
     """`act`, in which one rank does something else when round `round` is about to begin."""
-    step = Trainer.step
-
-    def acting(trainer: Trainer, diagnose: bool = False) -> None:
-        if trainer.t + 1 == round and this_rank() == rank:
-            do()
-        step(trainer, diagnose)
-
-    Trainer.step = acting
-    act()
+    with before_round(round, do if this_rank() == rank else bool):
+        act()
 
 
 def this_rank() -> int:

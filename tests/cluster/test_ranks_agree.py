@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from cluster_support import as_torchrun, at_round, interrupt, launched, results_of, run_each, this_rank, variant
-from run_support import SMALL, go, rows, small, status, stopped, timeless
+from run_support import SMALL, before_rounds, go, rows, small, status, stopped, timeless
 
 from experiments.cluster.ranks import Group
 from experiments.config.identity import folder
@@ -129,19 +129,17 @@ def test_what_ranks_do_not_have_alike_is_refused_before_anything_is_written(
 
 def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
     """One bit of a coordinate changes on one rank, of its replica or as "server memory", when a round begins."""
-    step = Trainer.step
 
-    def flipping(trainer: Trainer, diagnose: bool = False) -> None:
+    def flip(trainer: Trainer) -> None:
         if trainer.t + 1 == round and this_rank() == rank:
             part, name = what.split() if " " in what else ("replica", what)
             state = getattr(trainer.state, part)
             changed = getattr(state, name).clone()
             changed.view(torch.int64)[0, 3] ^= 1 << 10  # the last one may be lost where the next message is added
             trainer.state = replace(trainer.state, **{part: replace(state, **{name: changed})})
-        step(trainer, diagnose)
 
-    Trainer.step = flipping
-    run_each([run])
+    with before_rounds(flip):
+        run_each([run])
 
 
 @pytest.mark.parametrize(

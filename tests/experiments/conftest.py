@@ -2,13 +2,13 @@
 
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, SVMLIGHT, halted, where
+from run_support import SMALL, SVMLIGHT, before_round, halted, where
 
 from experiments.orchestration.processes import Job
-from experiments.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -18,22 +18,10 @@ def results(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def at_round(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int, Callable[[], None]], None]]:
+def at_round() -> Iterator[Callable[[int, Callable[[], object]], object]]:
     """Calls something once, when a run is about to begin a given round."""
-    step = Trainer.step
-
-    def arrange(round: int, act: Callable[[], None]) -> None:
-        pending = [act]
-
-        def acting(trainer: Trainer, diagnose: bool = False) -> None:
-            if pending and trainer.t + 1 == round:
-                pending.pop()()
-            step(trainer, diagnose)
-
-        monkeypatch.setattr(Trainer, "step", acting)
-
-    yield arrange
-    monkeypatch.undo()
+    with ExitStack() as until_the_end:
+        yield lambda round, act: until_the_end.enter_context(before_round(round, act))
 
 
 @pytest.fixture

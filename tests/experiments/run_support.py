@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
+from experiments.training.trainer import Trainer
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 """A run of a few milliseconds; no download."""
@@ -108,6 +110,28 @@ def halted(overrides: Sequence[str]) -> str | int | None:
     with pytest.raises(SystemExit) as stop, exit_with_message():
         go(*overrides)
     return stop.value.code
+
+
+@contextmanager
+def before_rounds(act: Callable[[Trainer], object]) -> Iterator[None]:
+    """Calls something before every round that is trained in this process."""
+    step = Trainer.step
+
+    def acting(trainer: Trainer, diagnose: bool = False) -> None:
+        act(trainer)
+        step(trainer, diagnose)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "step", acting)
+        yield
+
+
+@contextmanager
+def before_round(round: int, act: Callable[[], object]) -> Iterator[None]:
+    """Calls something once, when a run is about to begin a given round."""
+    pending = [act]
+    with before_rounds(lambda trainer: pending and trainer.t + 1 == round and pending.pop()()):
+        yield
 
 
 def contents(path: Path) -> dict[str, tuple[bytes, int]]:

@@ -14,6 +14,7 @@ from reference import plain_loop
 from run_support import (
     RANDOM,
     SMALL,
+    before_rounds,
     configuration,
     contents,
     go,
@@ -220,18 +221,17 @@ def test_it_changes_no_number_on_a_cpu(command: tuple[str, ...], results: str) -
     assert len(one) > 2
 
 
-def test_it_is_asked_of_torch_while_its_run_computes(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    step, seen = Trainer.step, []
+def test_it_is_asked_of_torch_while_its_run_computes(results: str) -> None:
+    seen = []
 
-    def watched(trainer: Trainer, diagnose: bool = False) -> None:
+    def look(trainer: Trainer) -> None:
         enabled, config = torch.are_deterministic_algorithms_enabled(), os.environ.get("CUBLAS_WORKSPACE_CONFIG")
         seen.append((enabled, config, torch.backends.cudnn.benchmark))
-        step(trainer, diagnose)
 
-    monkeypatch.setattr(Trainer, "step", watched)
     torch.backends.cudnn.benchmark = True
-    go(*SMALL, results, "rounds=1")
-    go(*SMALL, results, "rounds=1", "deterministic=true")
-    assert seen == [(False, None, True), (True, ":4096:8", False)]
-    go(*SMALL, results, "rounds=1", "seed=1")
+    with before_rounds(look):
+        go(*SMALL, results, "rounds=1")
+        go(*SMALL, results, "rounds=1", "deterministic=true")
+        assert seen == [(False, None, True), (True, ":4096:8", False)]
+        go(*SMALL, results, "rounds=1", "seed=1")
     assert seen[2][0] is False

@@ -4,22 +4,20 @@ import contextlib
 import io
 import random
 import shutil
-import signal
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cluster_support import RUNS
+from cluster_support import RUNS, interrupt
 from rich.console import Console
-from run_support import configuration, timeless
+from run_support import before_round, configuration, timeless
 
 from common.errors import RunError
 from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.training.runner import bring_to_end
-from experiments.training.trainer import Trainer
 
 FAULTS = ("a bit", "cut", "removed", "workers exchanged", "of another round")
 CASES = 1500
@@ -57,21 +55,6 @@ def bring(run: RunConfig) -> str:
     return said.getvalue()
 
 
-def stop_at(round: int, run: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bring a run to this round, at which it is interrupted."""
-    step = Trainer.step
-
-    def acting(trainer: Trainer, diagnose: bool = False) -> None:
-        if trainer.t + 1 == round:
-            signal.raise_signal(signal.SIGINT)
-        step(trainer, diagnose)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "step", acting)
-        with pytest.raises(KeyboardInterrupt):
-            bring(run)
-
-
 def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, fault: str, twice: bool) -> str:
     """What becomes of a run whose checkpoint of round 7, or with `twice` that of round 6 too, has a fault."""
     path = folder(run)
@@ -105,13 +88,12 @@ def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, f
         pytest.param("digits", CASES, marks=pytest.mark.soak),
     ],
 )
-def test_a_damaged_checkpoint_never_spoils_a_run_in_silence(
-    name: str, cases: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_checkpoint_never_spoils_a_run_in_silence(name: str, cases: int, seed: int, tmp_path: Path) -> None:
     run = configuration(*COMMON, *RUNS[name])
     whole, stopped, again = (replace(run, results_dir=str(tmp_path / part)) for part in ("whole", "stopped", "again"))
     bring(whole)
-    stop_at(7, stopped, monkeypatch)
+    with before_round(7, interrupt), pytest.raises(KeyboardInterrupt):
+        bring(stopped)
     rng, outcomes = random.Random(seed), Counter()
     for case in range(cases):
         fault, twice = FAULTS[case % len(FAULTS)], rng.random() < 0.2

@@ -3,17 +3,16 @@
 import io
 import random
 import shutil
-import signal
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, stopped, where
+from cluster_support import interrupt
+from run_support import SMALL, before_round, before_rounds, go, stopped, where
 
 from common.errors import exit_with_message
 from experiments import check, load, status
-from experiments.training.trainer import Trainer
 from plots.page.page import page_data
 from plots.runs.best import choose
 from plots.runs.find import chosen_runs, find, whole
@@ -95,19 +94,9 @@ class Place:
 
     def again(self) -> tuple[str, int]:
         """What the run's command prints given again, and how many rounds it trained."""
-        rounds = 0
-        step = Trainer.step
-
-        def counted(trainer: Trainer, diagnose: bool = False) -> None:
-            nonlocal rounds
-            rounds += 1
-            step(trainer, diagnose)
-
-        Trainer.step = counted
-        try:
-            return _printed(lambda: go(*self.command)), rounds
-        finally:
-            Trainer.step = step
+        trained = []
+        with before_rounds(trained.append):
+            return _printed(lambda: go(*self.command)), len(trained)
 
 
 def _printed(act: Callable[[], object]) -> str:
@@ -157,16 +146,7 @@ def finished(folder: Path) -> None:
 
 
 def interrupted(folder: Path) -> None:
-    step, rounds = Trainer.step, []
-
-    def interrupting(trainer: Trainer, diagnose: bool = False) -> None:
-        rounds.append(trainer.t)
-        if len(rounds) == 12:
-            signal.raise_signal(signal.SIGINT)
-        step(trainer, diagnose)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "step", interrupting)
+    with before_round(12, interrupt):
         assert stopped([*OF_THE_RUN, f"results_dir={folder}"]) == 130
 
 
