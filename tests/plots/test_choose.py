@@ -9,7 +9,6 @@ from folder_support import change, folder, rewrite
 from renewing import renew
 
 from common.errors import UsageError
-from plots.runs import columns
 from plots.runs.best import choose
 from plots.runs.find import find
 from plots.runs.results import results
@@ -20,11 +19,6 @@ LRS = (0.1, 0.3, 0.5)
 def wavy(t: int, lr: float, seed: int) -> float:
     """Curves of which none is best by every rule."""
     return (1.1 + math.sin(t * (1 + 10 * lr) + seed)) * (1 - lr / 100) ** t
-
-
-@pytest.fixture(autouse=True)
-def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_declared", {})
 
 
 @pytest.fixture

@@ -27,11 +27,6 @@ def test_the_documentation_has_them_all() -> None:
     assert documented() == {some.name: some.unit or "–" for some in columns.TABLE if some.filled_by != "figure"}
 
 
-@pytest.fixture(autouse=True)
-def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_declared", {})
-
-
 def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
     declare([asdict(Column("margin", "least margin", better="higher")), {"name": "train_loss", "better": "higher"}])
     assert (in_words("margin"), higher_is_better("margin")) == ("least margin", True)

@@ -28,10 +28,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_state_is_found_and_damage_named(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.setattr(columns, "_declared", {})
+def test_every_state_is_found_and_damage_named(results: Path, capsys: pytest.CaptureFixture) -> None:
     runs = find.find(results)
     assert {run.id: run.state for run in runs} == {
         **dict.fromkeys("01234", "finished"),

@@ -154,19 +154,6 @@ def test_the_rows_of_a_run(tmp_path):
     assert "crc32" not in run.columns
 
 
-def test_runs_are_selected_by_name(tmp_path):
-    for algorithm in ("plain", "noisy"):
-        for seed in (0, 1):
-            folder(tmp_path, f"{algorithm}{seed}", algorithm=algorithm, seed=seed)
-    runs = find(tmp_path)
-    assert len(select(runs, tmp_path)) == 4
-    assert {run.folder.name for run in select(runs, tmp_path, algorithm="noisy", seed="0,1")} == {"noisy0", "noisy1"}
-    with pytest.raises(UsageError, match=r"algorithm=niosy: .*did you mean noisy\? Valid: noisy, plain"):
-        select(runs, tmp_path, algorithm="niosy,plain")
-    with pytest.raises(UsageError, match=r"task=tyo: .*did you mean toy"):
-        select(runs, tmp_path, task="tyo")
-
-
 def test_a_study_has_its_runs_and_those_that_its_sweep_found_finished(tmp_path):
     for name, study in (("a", "mine"), ("b", "other"), ("c", None)):
         folder(tmp_path, name, study=study)
