@@ -19,7 +19,6 @@ from algorithms.compressors import ChunkTopK, ChunkTopKBins, DctTopK, Identity, 
 from algorithms.core.aggregation import Mean, SendersMean
 from algorithms.core.algorithm import Algorithm
 from algorithms.methods.bases.low_rank import Factored, LowRank
-from algorithms.methods.bases.muon import newton_schulz
 from algorithms.methods.demo import demo
 from algorithms.methods.dion import dion
 from algorithms.methods.ef21_muon import ef21_muon
@@ -95,17 +94,6 @@ def test_muon_is_torch_s_up_to_its_bfloat16():
             optimizer.step()
     found = run(muon(Identity(), LAYOUT, weight_decay=0.1), 10)[-1]
     assert_close(found, torch.cat([part.detach().flatten() for part in x]).double(), 0.01)
-
-
-@pytest.mark.parametrize("shape", [(8, 3), (3, 8), (5, 5)])
-def test_newton_and_schulz_come_near_the_polar_factor(shape):
-    x = torch.randn(4, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    u, s, v = torch.linalg.svd(x, full_matrices=False)
-    found = torch.linalg.svd(newton_schulz(x), full_matrices=False)
-    assert found.S[s / s.norm(dim=-1, keepdim=True) > 0.01].min() > 0.68
-    assert found.S.max() < 1.2
-    factors = u.mT @ newton_schulz(x) @ v.mT  # diagonal: the singular vectors stay
-    assert_close(factors - torch.diag_embed(factors.diagonal(dim1=-2, dim2=-1)), torch.zeros_like(factors), 1e-12)
 
 
 # PowerSGD.

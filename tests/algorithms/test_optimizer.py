@@ -12,7 +12,7 @@ from small_network import from_file, loss, network, vector
 from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
-from algorithms.compressors import ScaledSign, TopK
+from algorithms.compressors import TopK
 from algorithms.core.algorithm import leaves
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
@@ -54,10 +54,9 @@ def test_two_ranks_equal_the_simulation_bit_for_bit(names, tmp_path):
             assert torch.equal(path, simulated(ALGORITHMS[name], workers=2)), name
 
 
-def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
+def test_a_closure_works_as_with_torch_optim():
     net = network()
     optimizer = CompressedOptimizer(net.parameters(), cd_adam(TopK(k=3), AMSGrad()), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
@@ -65,28 +64,8 @@ def test_a_closure_and_a_scheduler_work_as_with_torch_optim():
         value.backward()
         return value
 
-    first = optimizer.step(closure)
-    assert first.item() == pytest.approx(loss(network(), 0).item())
-    scheduler.step()
-    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.01)
-    before = vector(net)
-    first = optimizer.state_dict()["state"][0]["replica"]
-    optimizer.step(closure)
-    replica = optimizer.state_dict()["state"][0]["replica"]
-    direction = replica["moments"]["m"] / (replica["moments"]["v_hat"] + 1e-8).sqrt()
-    torch.testing.assert_close(vector(net), before - 0.01 * direction)
-    assert not torch.equal(first["x"], replica["x"])
-
-
-def test_frozen_parameters_are_left_alone():
-    net = network()
-    net[0].bias.requires_grad_(False)
-    before = net[0].bias.clone()
-    optimizer = CompressedOptimizer(net.parameters(), cd_adam(ScaledSign(), AMSGrad()), lr=0.1)
-    loss(net, 0).backward()
-    optimizer.step()
-    assert torch.equal(net[0].bias, before)
-    assert optimizer.meter.bits == 2 * (sum(SIZES) - 5 + 32)
+    assert optimizer.step(closure).item() == pytest.approx(loss(network(), 0).item())
+    assert not torch.equal(vector(net), vector(network()))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -96,6 +75,7 @@ def test_layers_are_frozen_and_gradients_may_be_missing_as_in_torch(grouped):
     params = [{"params": [param]} for param in net.parameters()] if grouped else net.parameters()
     optimizer = CompressedOptimizer(params, ALGORITHMS["amsgrad"], lr=0.1)
     train(net, optimizer, steps=2)
+    assert optimizer.meter.bits == 2 * 2 * 32 * (sum(SIZES) - 2)
     net[0].requires_grad_(False)  # its gradient is still there
     before = [param.detach().clone() for param in net.parameters()]
     optimizer.step()

@@ -211,11 +211,6 @@ def smoothness() -> tuple[float, float]:
     return whole, np.sqrt(np.mean(np.square(others)))
 
 
-def test_smoothness_is_that_of_the_hessian_bounds():
-    task = LogisticRegression(breast_cancer(), workers=20, seed=0)
-    assert task.smoothness() == pytest.approx(smoothness(), rel=1e-12)
-
-
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"the LibSVM sets are not at {SHARED}")
 @pytest.mark.parametrize(
     ("name", "smoothness", "worker_smoothness", "step"),
