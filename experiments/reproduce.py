@@ -32,8 +32,8 @@ from rich.console import Console
 
 from common.errors import UsageError, exit_with_message
 from experiments.config import identity
-from experiments.config.application import CONF, start
-from experiments.config.compose import choices, packages_of, parse, resolve, split, value_of
+from experiments.config.application import start
+from experiments.config.compose import CONF, choices, packages_of, parse, resolve, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read

@@ -19,8 +19,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from common.errors import exit_with_message
-from experiments.config.application import CONF, start
-from experiments.config.compose import packages_of, resolve
+from experiments.config.application import start
+from experiments.config.compose import CONF, packages_of, resolve
 from experiments.config.run import launch_of, read
 
 

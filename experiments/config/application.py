@@ -14,10 +14,8 @@ from hydra._internal.utils import get_args_parser
 from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
-from experiments.config.compose import CONF, choices, packages_of, parse, register, roots, search_path
+from experiments.config.compose import choices, packages_of, parse, register, roots, search_path
 from experiments.config.messages import explain_hydra_errors
-
-__all__ = ["CONF", "start"]
 
 _SHOWN = {
     "run": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
