@@ -18,6 +18,7 @@ from small_network import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
+from algorithms.comm.gather_broadcast import LostContact
 from algorithms.compressors import Blocks, Identity, Int4, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
@@ -171,6 +172,20 @@ def back() -> None:
         loss(model, dist.get_rank(), step).backward()
 
 
+def lost() -> None:
+    """A state asked for after a round in which contact was lost."""
+
+    def fail(*given: object, **options: object) -> None:
+        raise LostContact
+
+    with small_shards():
+        model, state = hooked(network(), SIGN)
+    state._mean._wire.step = fail  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(LostContact):
+        loss(model, dist.get_rank(), 1).backward()
+    state.state_dict()  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def given(name: str) -> None:
     """A backward pass where the hook was given some of the parameters that DDP has, or some that it has not."""
     net = network()
@@ -221,6 +236,7 @@ def everything() -> dict:
     results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
     results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=dist.get_rank()))
     results["back"] = refused(back)
+    results["lost"] = refused(lost)
     results["drift"] = refused(partial(trained, SIGN, befalls=drift))
     results["converted"] = refused(converted)
     for name in ("too few", "too many"):
@@ -332,6 +348,7 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
         ("frozen", "ValueError: no parameter requires a gradient"),
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
+        ("lost", "ValueError: contact was lost during a round, so this state is incomplete"),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
         ("converted", r"ValueError: parameter 0 was \(5, 3\) .*float64 cpu and is \(5, 3\) .*float32 cpu"),
         ("damaged", "ValueError: this state is damaged: "),
