@@ -42,6 +42,10 @@ def main(arguments: list[str] | None = None) -> None:
         if Path(given.target).is_dir() and not given.options:
             check_folders(Path(given.target))
             return
+        if "." not in given.target or "/" in given.target:
+            raise UsageError(
+                f"{given.target}: no such folder; name a results folder, or a class as package.module.Name"
+            )
         options = OmegaConf.create({"_target_": given.target})
         for override in map(parse, given.options):
             OmegaConf.update(options, override.key_or_group, override.value())

@@ -5,12 +5,13 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 
 import json
 from collections.abc import Iterator, Mapping
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from common.files import regular
 from plots.runs import checksums
 
 CONFIG, ENVIRONMENT, STATUS, METRICS = "config.yaml", "environment.json", "status.json", "metrics.jsonl"
@@ -53,8 +54,9 @@ def read_json(file: Path) -> dict[str, Any]:
 def read_lines(folder: Path) -> Iterator[bytes]:
     """The verified lines of metrics.jsonl; a run may be in the middle of the last one, which is left out."""
     file = folder / METRICS
-    with file.open("rb") as stream:
-        yield from checksums.verify_rows((line for line in stream if line.endswith(b"\n")), file)
+    with regular(file).open("rb") as stream:
+        lines = iter(lambda: stream.readline(checksums.LONGEST), b"")
+        yield from checksums.verify_rows(takewhile(lambda line: line.endswith(b"\n"), lines), file)
 
 
 def read_rows(folder: Path) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from common.files import regular
 from plots.runs import checksums
 from plots.runs.columns import declare, metric_among
 from plots.runs.files import CONFIG, ENVIRONMENT, FILES, METRICS, STATUS, last_rows, read_json, read_lines, read_yaml
@@ -176,6 +177,8 @@ def _examined(place: Path) -> RunRecord:
     """What lies in a folder, after its files are verified."""
     if place.is_file():
         return _checked(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
+    if place.is_symlink() and not (place / CONFIG).exists():
+        raise ValueError(f"{place}: a link, which is not followed; put the folder itself there")
     there = [name for name in FILES if (place / name).exists()]
     config = read_yaml(checksums.read(place / CONFIG), place / CONFIG)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
@@ -205,7 +208,7 @@ def _checked(run: RunRecord) -> RunRecord:
 
 def _is_free(lock: Path) -> bool:
     """Whether no process is at the run: whether its lock could be shared, which is given back at once."""
-    with suppress(FileNotFoundError), lock.open("rb") as file:
+    with suppress(FileNotFoundError), regular(lock).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:  # held, or on a file system that cannot tell

@@ -57,6 +57,22 @@ BOMBS = {
 }
 
 
+def test_neither_a_link_nor_an_endless_file_takes_the_others_down(results: Path) -> None:
+    for name in ("summary.json", ".lock", "metrics.jsonl"):
+        bad = folder(results, f"pipe {name}", status="running" if name == ".lock" else "finished")
+        (bad / name).unlink(missing_ok=True)
+        os.mkfifo(bad / name)
+    for name in ("config.yaml", "metrics.jsonl"):
+        os.truncate(folder(results, f"endless {name}") / name, 2**40)
+    (results / "linked").symlink_to(results / "toy" / "plain")
+    runs = {run.id: run for run in find.find(results)}
+    bad = {name for name, run in runs.items() if run.state == "damaged"}
+    assert {name for name in runs if name.startswith(("pipe", "endless", "linked"))} == bad - {"small", "rows"}
+    assert len(bad) == 8
+    assert "linked: a link, which is not followed" in runs["linked"].error
+    assert runs["0"].is_finished
+
+
 def test_no_folder_takes_the_others_down(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a signed configuration says, and where a folder cannot be read."""
     for name, text in BOMBS.items():
