@@ -29,6 +29,15 @@ def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
     return rank, dist.get_world_size(group)
 
 
+def check_not_alone(nodes: object) -> None:
+    """Raise ValueError if there is a group of several ranks now, and was none (`nodes` is None) at the start."""
+    if nodes is None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        raise ValueError(
+            "this optimizer was made before the process group, so every rank would train alone: make it after "
+            "torch.distributed.init_process_group"
+        )
+
+
 @contextmanager
 def contact() -> Iterator[None]:
     """Raises LostContact where a collective fails."""

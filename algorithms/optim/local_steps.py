@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
-from ..comm.gather_broadcast import contact
+from ..comm.gather_broadcast import check_not_alone, contact
 from ..comm.nodes import Nodes
 from ..compressors.base import Payload
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
@@ -115,6 +115,7 @@ class LocalSteps(torch.optim.Optimizer):
         parameters changed their form, FloatingPointError where this rank's model is not finite (the others raise
         Disagreement), and LostContact. The inner step is then done, and nothing else has changed.
         """
+        check_not_alone(self._wire)
         loss = self._step_inner(closure)
         self.t += 1
         if self.algorithm.stages(self.t):

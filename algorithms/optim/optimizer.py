@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import check_consistency, connect, digest_of_all, is_finite, may_step
-from ..comm.gather_broadcast import contact
+from ..comm.gather_broadcast import check_not_alone, contact
 from ..comm.nodes import Nodes
 from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm
@@ -192,6 +192,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         or hyperparameter outside its range, for parameters whose shape or dtype changed, and for one that was frozen
         at first and no longer is. Then nothing has changed.
         """
+        check_not_alone(self._nodes)
         loss = None
         if closure is not None:
             with torch.enable_grad():

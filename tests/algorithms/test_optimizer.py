@@ -16,6 +16,7 @@ from algorithms.compressors import TopK
 from algorithms.core.algorithm import leaves
 from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
+from algorithms.optim.local_steps import LocalSteps
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.optim.optimizer_state import round_state
 
@@ -307,6 +308,18 @@ def test_only_a_scaler_of_torch_s_leaves_unscaling_to_the_step():
 def test_what_torch_s_join_asks_for_is_refused_in_words():
     with pytest.raises(ValueError, match="Join is not supported: give every rank the same number of steps"):
         Join([trained(steps=0)[1]])
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+def test_an_optimizer_made_before_the_process_group_makes_no_step(is_local, monkeypatch):
+    """Or every rank would train alone, without a word."""
+    params = list(network().parameters())
+    inner = torch.optim.SGD(params, 0.1)
+    optimizer = LocalSteps(inner, "diloco") if is_local else CompressedOptimizer(params, "loco", 0.1)
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda group=None: 2)
+    with pytest.raises(ValueError, match="made before the process group"):
+        optimizer.step()
 
 
 def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():
