@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from tempfile import mkdtemp
 
+from data import torchvision_operators  # noqa: F401 # isort: skip  This checkout's torchvision may not fit torch for CPUs
+
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint

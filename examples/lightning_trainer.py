@@ -9,6 +9,8 @@ import os
 import sys
 from pathlib import Path
 
+from data import torchvision_operators  # noqa: F401 # isort: skip  This checkout's torchvision may not fit torch for CPUs
+
 import torch
 import torch.distributed as dist
 from lightning import Callback, LightningModule, Trainer
