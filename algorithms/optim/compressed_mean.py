@@ -184,8 +184,8 @@ def check_sends_gradients(algorithm: Algorithm, d: int) -> Algorithm:
     differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _GRADIENT_STEPS)
     if differs or update.worker_message is not Update.worker_message:
         raise ValueError(
-            f"{algorithm}: this method does not send gradients, or makes its own step, so a hook for gradients "
-            "cannot run it. With the whole model on every rank, use CompressedOptimizer"
+            "this method does not send gradients, or makes its own step, so a hook for gradients cannot run it. With "
+            f"the whole model on every rank, use CompressedOptimizer: {algorithm}"
         )
     algorithm = replace(algorithm, update=SGD())  # it has no state
     SideBySide((algorithm,), (d,)).check()
