@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from plots.figure import curves
 from plots.leaderboard import statistics
@@ -87,7 +88,9 @@ def drawn(table: pd.DataFrame) -> Figure:
         said = [f"{part}: {names[one]} → {names[other]}" for part, one, other in lines]
         axis.set_yticks(range(len(lines)), [textwrap.fill(text, 60) for text in said], fontsize=6)
         axis.set(xscale="log", xlabel="times fewer bits with the second", ylim=(len(lines) - 0.4, -0.6))
-        curves.set_log_ticks(axis.xaxis)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
     return figure
 
