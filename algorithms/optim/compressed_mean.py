@@ -54,6 +54,7 @@ class CompressedMean:
         self, algorithm: Algorithm, zeros: Tensor, seed: int, nodes: Nodes, scaler: torch.amp.GradScaler | None
     ) -> None:
         algorithm = check_sends_gradients(algorithm, len(zeros))
+        zeros = zeros[:1].clone().expand(len(zeros))  # only its form is read, so it takes no memory
         self.algorithm, self.t, self.skipped, self.meter = algorithm, 0, 0, BitCounter()
         self._seed, self._nodes, self._scaler = seed, nodes, scaler
         self._wire = connect(SideBySide((algorithm,), (len(zeros),)), seed, nodes)
