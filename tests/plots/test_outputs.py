@@ -33,6 +33,18 @@ def test_the_ending_says_what_is_written(results, tmp_path, ending, begin):
     assert (tmp_path / f"it{ending}").read_bytes().startswith(begin)
 
 
+def test_no_page_is_written_through_a_link_in_the_results(results, tmp_path, capsys):
+    outside, link = tmp_path / "outside", results / "report.html"
+    outside.write_text("mine")
+    link.symlink_to(outside)
+    with pytest.raises(SystemExit, match="2"):
+        report.main([f"results_dir={results}"])
+    assert f"error: {link}: a link, " in capsys.readouterr().err
+    assert outside.read_text() == "mine"
+    report.main([f"results_dir={results}", f"out={link}"])
+    assert outside.read_text().startswith("<!doctype html>")
+
+
 def test_no_cell_of_a_csv_is_a_formula(tmp_path):
     odd = {"=1+1": "=cmd()", "plain": "+1", "@a": "-1e-3", "+b": "-1+cmd|' /C calc'!A0"}
     tables.write_csv(pd.DataFrame([odd | {"value": -2.0}]), tmp_path / "odd.csv")
