@@ -2,7 +2,7 @@
 
     python -m data [data_dir=DIRECTORY] [NAME ...]
 
-DIRECTORY is DATA_DIR, or data/downloads, unless given. NAMEs are all sets but CIFAR-100 unless given.
+DIRECTORY is DATA_DIR, or data/downloads, unless given. Without NAMEs it takes all sets except CIFAR-100.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from data.dataset import Dataset, Images, shape
 
 def main() -> None:
     """Load every set asked for and say what it is; what failed, once the others are done."""
-    usual = [*libsvm.PINNED, "cifar10", "shakespeare"]  # those of the figures
+    usual = [*libsvm.PINNED, "cifar10", "shakespeare"]  # the sets of the figures
     known = [*usual, "cifar100"]
     parser = argparse.ArgumentParser(
         prog="python -m data", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

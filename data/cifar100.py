@@ -17,8 +17,8 @@ def load(
 ) -> Images:
     """50000 training and 10000 test images, 32 × 32 × 3, of 100 classes (the fine labels), in the original order.
 
-    In `data_dir` or its `cifar100/` they are looked for as the archive `cifar-100-python.tar.gz` or its unpacked
-    `cifar-100-python/`. Else the archive is downloaded. Its files are checked by torchvision's MD5 sums.
+    This looks in `data_dir` and its `cifar100/` for the archive `cifar-100-python.tar.gz` or its unpacked folder
+    `cifar-100-python/`. Otherwise it downloads the archive. torchvision checks the files by MD5.
     """
     sources = [(download, url, CIFAR100.filename)]
     arrays = pinned("cifar100", None, data_dir, "cifar100", FORMS, _read, sources)

@@ -36,7 +36,7 @@ def digit_images() -> Images:
 
 
 def _table(file: str, skip_header: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Features float64 [N, d] and classes int64 [N], from a file of scikit-learn, whose import takes a second."""
+    """Features float64 [N, d] and classes int64 [N], read from scikit-learn's file: its import takes a second."""
     [package] = find_spec("sklearn").submodule_search_locations  # type: ignore
     rows = np.genfromtxt(Path(package) / "datasets/data" / file, delimiter=",", skip_header=skip_header)
     return rows[:, :-1], rows[:, -1].astype(np.int64)

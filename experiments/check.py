@@ -95,7 +95,7 @@ def check_folders(place: Path) -> None:
     counted = f"{len(found) - len(entries)} run folders" + (f" and {len(entries)} entries" if entries else "")
     print(f"{counted}, {len(damaged)} damaged")
     if damaged:
-        raise RunError("do what is said above, put back the files, or delete the damaged folders to run them anew")
+        raise RunError("follow the advice above, restore the files, or delete the damaged folders to run them anew")
 
 
 def _damage(folder: Path) -> str:

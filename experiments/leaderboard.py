@@ -74,7 +74,7 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
 
 
 def judged(frame: pd.DataFrame, goals: Goals) -> pd.DataFrame:
-    """The claims of methods' papers, see `plots.leaderboard.claims.judge`."""
+    """Judge the claims of methods' papers, see `plots.leaderboard.claims.judge`."""
     listed = yaml.safe_load((CONF / "leaderboard/_claims.yaml").read_text())
     return claims.judge(frame, goals, map(claims.BitsClaim.model_validate, listed))
 

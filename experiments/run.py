@@ -28,7 +28,7 @@ from experiments.config.run import launch_of, read
 def application(composed: DictConfig) -> float | None:
     """One run. Hydra calls it, or one of Hydra's launchers, to which an error is a run that failed.
 
-    Returns what sweepers select by, NaN where nothing can win.
+    In a sweep it returns the value that sweepers select by; NaN if the run cannot win.
     """
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():

@@ -140,8 +140,8 @@ def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:
 def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:
     """Write the file that a request names, `usual` unless it does; what was written and where, in words.
 
-    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`, and where
-    `usual` is a link: somebody else's folder of results may lead anywhere.
+    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`, and if
+    `usual` is a link: a link in somebody else's results may lead anywhere.
     """
     if not request["out"] and usual.is_symlink():
         raise UsageError(f"{usual}: a link, through which nothing is written unless out= names it; remove it")

@@ -1,4 +1,4 @@
-"""A small network that every worker has data of its own for, and a state as a file gives it back."""
+"""A small network with separate data for every worker, and states that went through a file."""
 
 from io import BytesIO
 from typing import Any
@@ -14,7 +14,7 @@ def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Modul
 
 
 def loss(net: torch.nn.Module, worker: int, step: int = 1) -> torch.Tensor:
-    """Of a worker's own batch."""
+    """The loss of a worker's own batch."""
     generator, dtype = torch.Generator().manual_seed(100 * step + worker), next(net.parameters()).dtype
     inputs, targets = (torch.randn(6, k, generator=generator, dtype=torch.float64).to(dtype) for k in (3, 2))
     return (net(inputs) - targets).square().mean()
@@ -26,7 +26,7 @@ def vector(net: torch.nn.Module) -> torch.Tensor:
 
 
 def gradients(x: torch.Tensor, workers: int, step: int = 1) -> torch.Tensor:
-    """Those of every worker's loss [workers, 32] at x [32]."""
+    """The gradients of all workers' losses [workers, 32] at x [32]."""
     net = network(dtype=x.dtype)
     vector_to_parameters(x.clone(), net.parameters())
     params = list(net.parameters())
@@ -36,7 +36,7 @@ def gradients(x: torch.Tensor, workers: int, step: int = 1) -> torch.Tensor:
 
 
 def from_file(state: Any) -> Any:
-    """What is read of a file that it was written to."""
+    """Write a state to a file and read it back."""
     file = BytesIO()
     torch.save(state, file)
     file.seek(0)

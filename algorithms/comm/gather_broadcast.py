@@ -30,7 +30,7 @@ def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
 
 
 def check_not_alone(nodes: object) -> None:
-    """Raise ValueError if there is a group of several ranks now, and was none (`nodes` is None) at the start."""
+    """Raise ValueError if there are several ranks, but `nodes` is None: there was no process group at the start."""
     if nodes is None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise ValueError(
             "this optimizer was made before the process group, so every rank would train alone: make it after "

@@ -15,8 +15,9 @@ class Nodes:
 
     The ranks of a node average their gradients. The first one `leads`: it exchanges messages with the other nodes.
 
-    rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. count: the ranks of
-    a node. group: the ranks with this rank's place in all nodes. order: all ranks of the process group, node by node.
+    rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. count: the
+    number of ranks in a node. group: the ranks with this rank's place in all nodes. order: all ranks of the process
+    group, node by node.
 
     Raises ValueError on all ranks unless every rank is in exactly one node and all nodes have the same size. Raises
     LostContact.

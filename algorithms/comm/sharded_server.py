@@ -95,7 +95,7 @@ class ShardedServer:
     exchange the numbers that depend on whole vectors. Apart from that, the messages are those to one server, except
     that every server receives their scales, and their lengths if the size `varies`.
 
-    With `is_tiled`, servers write into their states, tile by tile, and answers stay as they arrived.
+    With `is_tiled`, servers write into their states, tile by tile, and answers are not decoded here.
 
     algorithm: one or more, each with its part of the vector. shares: how many workers every rank has; None: one each.
     Raises ValueError if a part needs the whole vector.
@@ -118,7 +118,7 @@ class ShardedServer:
         self._servers = max(map(len, self.cuts)) - 1
         self.served = self._shards(self.rank)
         self._known: dict[Any, Any] = {}
-        self._kept: dict[int, Tensor] = {}  # memory of arriving messages, if `is_tiled`
+        self._kept: dict[int, Tensor] = {}  # buffers for arriving messages, if `is_tiled`
         self.is_tiled = False
 
     def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
@@ -190,7 +190,7 @@ class ShardedServer:
     def _swap(
         self, messages: Sequence[Sequence[Tensor]], likes: Sequence[Payload], leads: Sequence[Sequence[int]]
     ) -> list[Payload]:
-        """Send each of the first ranks its messages, and return the payloads of the first ranks to this one.
+        """Send each of the first ranks its messages, and return the payloads that they sent to this rank.
 
         A payload has the form of its `like`, with the leading axes `leads`.
         """
@@ -249,11 +249,13 @@ def swapped(
     each: int = 1,
     kept: dict[int, Tensor] | None = None,
 ) -> list[Tensor]:
-    """Send messages [*] to the first ranks of a group, and return the first ranks' messages to this one.
+    """Send messages [*] to the first ranks of a group, and return the messages that they sent to this rank.
 
-    Every rank gets the next `each` messages. sizes: how many numbers each arriving one has. kept: memory for them,
-    which this function extends. All receives are posted before anything is sent. gloo's all_to_all_single does not do
-    so and takes up to twice as long; its all_gather goes round a ring. Raises LostContact.
+    Every rank gets the next `each` messages. sizes: the number of elements of each arriving message. kept: buffers
+    for them, which this function adds and enlarges.
+
+    All receives are posted before anything is sent. gloo's all_to_all_single does not do so and takes up to twice as
+    long; its all_gather goes round a ring. Raises LostContact.
     """
     mine, arrived = dist.get_rank(group), []
     for index, size in enumerate(sizes):
@@ -302,7 +304,7 @@ def _elements(payload: Payload) -> list[Payload]:
 
 
 def _messages(payload: Payload, lead: int) -> list[Tensor]:
-    """The bytes [*] of every element of a payload; not copied where it is one tensor."""
+    """The bytes [*] of every element of a payload. A single contiguous tensor is not copied."""
     found = []
     for one in _elements(payload):
         [*parts] = tensors(one)

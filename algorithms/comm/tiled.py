@@ -48,7 +48,7 @@ def serve(
     uplink: Any = algorithm.uplink.codec(t)
     downlink: Any = algorithm.downlink.codec(t)
     aggregate, memory = state.aggregate, state.memory
-    known: dict[int, Tensor] = {}  # aggregates of tiles that wait for a number
+    known: dict[int, Tensor] = {}  # aggregates of tiles that wait for a number of the whole vector
 
     def run(tile: Shard) -> None:
         within = _within(tile, shard)
@@ -73,7 +73,7 @@ def serve(
 
 
 def received(channel: Channel, shard: Shard, payload: Payload, t: int) -> Iterator[tuple[int, Tensor]]:
-    """The decoded message of a shard tile by tile, each with its first coordinate."""
+    """Decode a shard's message tile by tile. Yields each tile's first coordinate and its values."""
     codec: Any = channel.codec(t)
     for tile in tiles_of(shard) if has_tiles(channel, None, t) else [shard]:
         part = payload if tile is shard else codec.cut(payload, _within(tile, shard))
@@ -83,7 +83,8 @@ def received(channel: Channel, shard: Shard, payload: Payload, t: int) -> Iterat
 def by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
     """Run a function for every tile of a shard.
 
-    It runs again after every number of the whole vector that it asks its tile for. It writes after the last one.
+    It stops if it asks its tile for a number of the whole vector, such as a norm. With this number it runs again for
+    every tile. It writes only after the last such number.
     """
     all_tiles, results = tiles_of(shard), []
     while True:
@@ -100,7 +101,7 @@ def by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
 
 
 def tiles_of(shard: Shard) -> list[tiles.Tile]:
-    """The shard's tiles, of whole pieces."""
+    """The shard's tiles. Each consists of whole pieces."""
     edges = [*range(shard.begin, shard.end, max(tiles.TILE, piece(shard.d))), shard.end]
     return [tiles.Tile(begin, end, shard.d) for begin, end in pairwise(edges)]
 
@@ -144,7 +145,7 @@ def shardable(compressor: Compressor) -> Shardable:
 
 
 def _within(tile: Shard, shard: Shard) -> Shard:
-    """The tile with the shard's first coordinate as 0."""
+    """The tile, counted from the shard's first coordinate."""
     return Shard((0, tile.begin - shard.begin, tile.end - shard.begin, shard.size), 1)
 
 

@@ -53,7 +53,7 @@ class ScaledCodes(Shardable):
         return values
 
     def _unpack(self, payload: Codes, d: int) -> Tensor:
-        """What codes stand for, in units of the scale."""
+        """The values [..., d] of the codes, in units of the scale."""
         levels = unpack_codes(payload.codes, self.width, d).to(torch.int32).sub_(self.top)
         return self._shares(levels, payload.scale.dtype)
 

@@ -62,7 +62,7 @@ class Shard:
         return self.join(of_pieces(x, piece(self.d), measure))
 
     def join(self, mine: Tensor) -> Tensor:
-        """Our pieces' numbers [..., c] among those of all pieces [..., P], in order. Raises LostContact."""
+        """Gather the numbers of all pieces [..., P], in order, from ours [..., c] and others'. Raises LostContact."""
         if self.is_whole:
             return mine
         counts = [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]

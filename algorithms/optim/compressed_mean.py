@@ -71,11 +71,11 @@ class CompressedMean:
         self._share_signal()
 
     def round(self, gradient: Tensor | None, params: Iterable[Tensor], mean: Storage) -> Tensor:
-        """Write g̃_t [d] for this worker's gradient [d] into `mean`; NaN if a rank's gradient is not finite.
+        """Write the compressed mean g̃_t [d] into `mean`; NaN if a rank's gradient is not finite.
 
-        The gradient's memory is used; the result is a vector [d] for the next one. Ranks compare `params`. A rank
-        without a gradient must still take part, with None, because the others wait for it; it raises its own error
-        afterwards. Raises Disagreement, also if another rank has no gradient, and LostContact.
+        This overwrites the gradient [d]. It returns a vector [d] for the next gradient. Ranks compare `params`.
+        A rank without a gradient must still take part, with None, because the others wait for it. It raises its own
+        error afterwards. Raises Disagreement, also if another rank has no gradient, and LostContact.
         """
         scale, like = self._scaler.get_scale() if self._scaler else None, self._replica.x
         t, readiness, sent = self.t + 1, "refused", torch.zeros_like(like) if gradient is None else gradient
@@ -97,7 +97,7 @@ class CompressedMean:
             mean.write(0, torch.full_like(like, torch.nan))
             return sent
         self._receive(down, servers and servers[0], t, mean, scale)
-        if worker.memory is not None:  # a memory may be the gradient
+        if worker.memory is not None:  # the new memory may be the gradient's vector
             is_swapped = isinstance(worker.memory, Tensor) and worker.memory.data_ptr() == sent.data_ptr()
             sent = self._worker.memory.squeeze(0) if is_swapped else torch.empty_like(sent)
         self._worker, self._servers, self.t = worker, servers, t

@@ -44,8 +44,8 @@ class LocalSteps(torch.optim.Optimizer):
 
     method: the name of a file of conf/algorithm, or what a method's function returns; its own inner update is not
     used. options: with a name, parameters of the method's function, such as `period`. process_group: the ranks that
-    train together; None: all ranks. intra_group: the ranks of this rank's node; they average their gradients in every
-    step, and every node is one worker.
+    train together; None: all ranks. intra_group: the ranks of this rank's node. They average their gradients in every
+    step, and each node is one worker.
 
     `t` counts steps, `skipped` those that torch.amp.GradScaler skipped on this rank, and `meter` what one worker sent
     and received. Messages and memories of 16-bit parameters are float32.

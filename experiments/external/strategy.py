@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
-import torch.distributed.nn.functional  # DDP imports it, and its defaults would then hold an open group
+import torch.distributed.nn.functional  # if DDP imported it later, its default arguments would hold an open group
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 

@@ -48,7 +48,7 @@ def choose_budget(
 def _seconds(
     figure: Figure, overrides: Sequence[str], packages: Sequence[str], launch: LaunchConfig, say: Callable
 ) -> float:
-    """Of all runs of a figure. One run of each kind is timed."""
+    """Estimate the seconds of all runs of a figure. One run of each kind is timed."""
     runs, total, number, trials = runs_of(figure, overrides, packages), 0.0, 0.0, {}
     places = cores() // launch.ranks if device_of(runs[0]) == "cpu" else torch.cuda.device_count()
     jobs = max(1, launch.jobs or places)

@@ -56,8 +56,8 @@ class Job:
         call = (self.log.absolute(), environment, self.function, self.arguments)
         self._process = _server.Process(target=_work, args=call)
         self._begin = time.monotonic()
-        # The fork server inherits the mask: of a signal to the whole group, Ctrl-C say, the sweep alone takes note.
-        resource_tracker.ensure_running()  # or the server would start it, which lifts the mask
+        # The fork server inherits the mask. So only the sweep reacts to a signal to the whole group, such as Ctrl-C.
+        resource_tracker.ensure_running()  # otherwise the server starts it, which lifts the mask
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops())
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")  # or the job would import the command, or the user's script

@@ -120,7 +120,7 @@ def _digest(file: Path, changed: int) -> str:
 
 class _Statements(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.expr):  # which holds no statements
+        if isinstance(node, ast.expr):  # an expression contains no statements
             return node
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         return None if is_text else super().visit(node)

@@ -139,11 +139,11 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
 
 
 def _try_out(run: RunConfig, algorithm: Algorithm, task: Task) -> None:
-    """Compress one vector of the task's shape. Raises UsageError where a compressor, a user's say, cannot."""
+    """Compress one vector of the task's shape. Raises UsageError if a compressor, such as a user's, cannot."""
     for channel in (algorithm.uplink, algorithm.downlink):
         try:
             payload_bytes(channel.compressor, task.d, task.dtype)
-        except Exception as error:  # whatever its author did not think of
+        except Exception as error:  # a user's compressor may raise anything
             options = ", ".join(f"{name}={value}" for name, value in run.compressor.options.items())
             raise UsageError(
                 f"compressor={run.compressor.target}({options}): cannot compress the {task.d} coordinates of "
@@ -191,9 +191,9 @@ def check(run: RunConfig) -> None:
 
 
 def check_direction(run: RunConfig, rule: str | None, sweeper: Mapping[str, Any]) -> None:
-    """Raise UsageError for a sweeper that searches and takes the worse value for the better one.
+    """Raise UsageError if a sweeper searches in the wrong direction.
 
-    rule: of `select`; None for the task's own metric, which is a loss or a norm where it declares none.
+    rule: the option `select`. None: the metric that the task declares, or else train_loss.
     """
     metric = rule.partition("_")[2] if rule else declare_columns(_task_class(run)).get("metric", "train_loss")
     direction, better = sweeper.get("direction"), column(metric).better

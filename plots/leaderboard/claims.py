@@ -21,7 +21,7 @@ LEAST = 5
 
 
 class BitsClaim(Options):
-    """`subject` needs `times` fewer bits than `reference`: at least so many or, with `within`, up to this factor."""
+    """`subject` needs at least `times` fewer bits than `reference`; with `within`, `times` up to this factor."""
 
     number: Annotated[str, BeforeValidator(str)]
     statement: str
@@ -32,7 +32,7 @@ class BitsClaim(Options):
 
 
 def judge(frame: pd.DataFrame, goals: Goals, claims: Iterable[BitsClaim]) -> pd.DataFrame:
-    """Every claim on every task and level of a track, if the rows have both of its entries: COLUMNS."""
+    """Judge every claim on each task and level where the rows have both of its entries. Returns COLUMNS."""
     found, claims = [], list(claims)
     for level, (_, needs) in enumerate(by_level(frame, goals), start=1):
         for task, some in needs.items():

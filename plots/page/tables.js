@@ -74,7 +74,7 @@ function claimsTable(figure, claims) {
   return scrolling(`Claims of ${figure.name}`, table("claims", "", headings, rows));
 }
 
-/** The table of runs, which is there only while it is open: thousands of rows take a phone's memory. */
+/** Show the table of runs. It exists only while it is open, because thousands of rows would fill a phone's memory. */
 function showRuns(view, chosen) {
   const place = at("runs"), details = place.closest("details");
   at("runs-summary").textContent = `${chosen.length} of ${plural(data.runs.length, "run")}: those chosen, with links to their folders`;

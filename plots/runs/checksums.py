@@ -17,7 +17,7 @@ from common.files import regular
 KEY = "crc32"
 
 LARGEST, LONGEST = 2**24, 2**20
-"""Bytes that are read of a JSON or YAML file, and of a row: of more, the checksum cannot agree."""
+"""The most bytes that are read of a JSON or YAML file, and of a row. The checksum of a longer one does not match."""
 
 _DIGITS = 8  # of a checksum, hexadecimal
 _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'

@@ -29,7 +29,7 @@ def find(root: Path) -> list[RunRecord]:
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """The run folders in and below a folder, in order, and links to folders, then the folders that cannot be read."""
+    """The run folders and links to folders in and below a folder, in order, then the folders that cannot be read."""
     unreadable: list[OSError] = []
     for path, inner, files in os.walk(root, onerror=unreadable.append):
         # Neither half of a copy nor <id>.1, what other code had computed.

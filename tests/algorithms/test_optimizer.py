@@ -315,7 +315,7 @@ def test_what_torch_s_join_asks_for_is_refused_in_words():
 
 @pytest.mark.parametrize("is_local", [False, True])
 def test_an_optimizer_made_before_the_process_group_makes_no_step(is_local, monkeypatch):
-    """Or every rank would train alone, without a word."""
+    """Otherwise every rank would train alone, without an error."""
     params = list(network().parameters())
     inner = torch.optim.SGD(params, 0.1)
     optimizer = LocalSteps(inner, "diloco") if is_local else CompressedOptimizer(params, "loco", 0.1)

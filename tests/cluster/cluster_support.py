@@ -217,7 +217,7 @@ def simulated(
 
 
 def refused(act: Callable[[], object]) -> str:
-    """What a mistake is answered by."""
+    """The error that a mistake raises, in words."""
     try:
         act()
     except (ValueError, RuntimeError, FloatingPointError) as error:

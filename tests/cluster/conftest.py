@@ -28,5 +28,5 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors of 30 coordinates have some."""
+    """Vectors of 30 coordinates have several pieces."""
     monkeypatch.setattr(shard, "LEAST", 8)

@@ -173,7 +173,7 @@ def back() -> None:
 
 
 def lost() -> None:
-    """A state asked for after a round in which contact was lost."""
+    """Ask for a state after a round that lost contact."""
 
     def fail(*given: object, **options: object) -> None:
         raise LostContact

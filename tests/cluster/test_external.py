@@ -88,14 +88,14 @@ def _followed() -> torch.Tensor:
 
 
 class _Late:
-    """Goes slowly, and a closure that has it does."""
+    """Its destructor is slow, so a closure that holds it is destroyed slowly."""
 
     def __del__(self) -> None:
         sleep(1)
 
 
 def _hook_with_a_late_closure(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """A closure that holds the group, as those of torch's hooks do. Rank 0 leaves it to gloo's thread."""
+    """Adds a closure that holds the group, like those of torch's hooks. On rank 0 gloo's thread destroys it."""
     group, z_late = dist.group.WORLD, _Late()
     sleep(0.2 * dist.get_rank())
     work: Any = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
@@ -110,7 +110,7 @@ def _bring_to_end(runs: list[RunConfig], found: Path | None = None) -> None:
             torch.save((_send_everything(), _followed()), found / f"{dist.get_rank()}.pt")
             carrier = Carrier(torch.zeros(103), SHAPES)
             Hooked(carrier, _hook_with_a_late_closure, None, torch.optim.SGD).step(torch.ones(103), LR)
-    sleep(2 * bool(found))  # the group is gone, and the closure is not
+    sleep(2 * bool(found))  # the group is destroyed, but the closure still exists
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,7 @@ def steps(begin: Callable[[], tuple], befalls: Callable, restart: bool, scales: 
 def trained(
     intra: Any, algorithm: Any = SIGN, befalls: Callable = bool, restart: bool = False, group: Any = None
 ) -> dict:
-    """Those of CompressedOptimizer."""
+    """The steps of CompressedOptimizer."""
 
     def begin() -> tuple:
         net = network(dist.get_rank())
@@ -66,7 +66,7 @@ def trained(
 def local(
     intra: Any, method: Any = DILOCO, befalls: Callable = bool, restart: bool = False, scales: bool = False
 ) -> dict:
-    """Those of local steps."""
+    """The steps of LocalSteps."""
 
     def begin() -> tuple:
         net = network(dist.get_rank(), torch.float64)
@@ -198,7 +198,7 @@ def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
 
 
 def simulated_local(method: Any, missing: bool = False) -> tuple[torch.Tensor, BitCounter]:
-    """Both nodes' x after every step [STEPS, 2, 32] of the harness's rounds, and what it counts."""
+    """Both nodes' x after every step of the harness [STEPS, 2, 32], and its bit counter."""
     cluster, path, meter = Simulated(method, len(NODES), seed=3), [], BitCounter()
     state = cluster.start(vector(network(dtype=torch.float64)))
     for t in range(1, STEPS + 1):

@@ -128,7 +128,7 @@ def before_rounds(act: Callable[[Trainer], object]) -> Iterator[None]:
 
 @contextmanager
 def before_round(round: int, act: Callable[[], object]) -> Iterator[None]:
-    """Calls something once, when a run is about to begin a given round."""
+    """Calls something once, before a run begins a given round."""
     pending = [act]
     with before_rounds(lambda trainer: pending and trainer.t + 1 == round and pending.pop()()):
         yield

@@ -20,5 +20,5 @@ def without_windows() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_declared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No column is that of a user's task."""
+    """Forget the columns that users' tasks declared."""
     monkeypatch.setattr(columns, "_declared", {})
