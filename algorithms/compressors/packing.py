@@ -118,11 +118,8 @@ def _shifts(bits: int) -> range:
 def _pack_chunk(codes: Tensor, bits: int) -> Tensor:
     if 8 % bits == 0:  # a byte has whole codes
         # On a CPU torch converts floats to int8 several times as fast as to uint8, but codes of 8 bits do not fit.
-        words = (
-            pad(codes.to(torch.uint8 if bits == 8 else torch.int8), (0, -codes.shape[-1] % (8 // bits)))
-            .contiguous()
-            .view(_WORDS[bits])
-        )
+        codes = codes.to(torch.uint8 if bits == 8 else torch.int8)
+        words = pad(codes, (0, -codes.shape[-1] % (8 // bits))).contiguous().view(_WORDS[bits])
         return reduce(or_, (words >> shift if shift > 0 else words << -shift for shift in _shifts(bits))).byte()
     codes = codes.to(torch.int32)
     flags = codes.new_empty(*codes.shape, bits, dtype=torch.bool)
