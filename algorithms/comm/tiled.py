@@ -93,7 +93,7 @@ def by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
             tile.restart(results)
             try:
                 run(tile)
-            except tiles._Reduction as needed:
+            except tiles.Reduction as needed:
                 parts.append(needed.part)
         if not parts:
             return

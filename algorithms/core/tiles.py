@@ -167,7 +167,7 @@ class TiledStates:
         return States(worker, server, replica)
 
 
-class _Reduction(Exception):
+class Reduction(Exception):
     """A tile's part of a number of the whole vector, and the function that computes it from all parts in a row."""
 
     def __init__(self, part: Tensor, combine: Callable[[Tensor], Tensor]) -> None:
@@ -175,7 +175,7 @@ class _Reduction(Exception):
         self.part, self.combine = part, combine
 
 
-Steps = Generator[_Reduction, None, T]
+Steps = Generator[Reduction, None, T]
 """Computes something for a tile, and stops at every reduction. All tiles have the same ones."""
 
 
@@ -188,7 +188,7 @@ class Tile(Shard):
         super().__init__((0, begin, end, d), 1)
 
     def restart(self, results: Sequence[Tensor]) -> None:
-        """Start again. Reductions return these results in order; the one after them raises _Reduction."""
+        """Start again. Reductions return these results in order; the one after them raises Reduction."""
         object.__setattr__(self, "_results", iter(results))  # a shard is frozen
 
     def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
@@ -203,7 +203,7 @@ class Tile(Shard):
     def _reduce(self, part: Callable[[], Tensor], combine: Callable[[Tensor], Tensor]) -> Tensor:
         result = next(self._results, None)
         if result is None:
-            raise _Reduction(part(), combine)
+            raise Reduction(part(), combine)
         return result
 
 
@@ -224,7 +224,7 @@ class _CurrentTile:
             tile.restart(results)
             try:
                 return function()
-            except _Reduction as needed:
+            except Reduction as needed:
                 reduction = needed.with_traceback(None)  # which would keep the tile's tensors alive
             yield reduction
             results.append(self.result)
