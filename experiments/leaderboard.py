@@ -91,7 +91,7 @@ def _in_words(pairs: pd.DataFrame) -> str:
 def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     """The judged rows of a track's entries, in the form that `plots.leaderboard.ranking.rank` takes.
 
-    Damaged entries and those of other versions are left out, and named.
+    It leaves out damaged entries and entries of other versions, and prints why.
     """
     parts = []
     for folder in _folders(track.name, results_dir).values():

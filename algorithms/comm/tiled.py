@@ -108,11 +108,7 @@ def tiles_of(shard: Shard) -> list[tiles.Tile]:
 
 def on_shard(algorithm: Algorithm, shard: Shard) -> Algorithm:
     """The algorithm for vectors on a shard."""
-    uplink, downlink = (
-        replace(channel, compressor=OnShard(channel.compressor, shard))
-        for channel in (algorithm.uplink, algorithm.downlink)
-    )
-    return replace(algorithm, uplink=uplink, downlink=downlink)
+    return tiles.with_compressors(algorithm, lambda one: OnShard(one, shard))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors.base import Payload, Shardable, Unpacked
+from ..compressors.base import Compressor, Payload, Shardable, Unpacked
 from ..compressors.shard import Shard, of_pieces, piece
 from ..utils.seeding import MessageKey
 from .algorithm import (
@@ -167,6 +167,14 @@ class TiledStates:
         return States(worker, server, replica)
 
 
+def with_compressors(algorithm: Algorithm, change: Callable[[Compressor], Compressor]) -> Algorithm:
+    """The algorithm with a changed compressor in each direction."""
+    uplink, downlink = (
+        replace(channel, compressor=change(channel.compressor)) for channel in (algorithm.uplink, algorithm.downlink)
+    )
+    return replace(algorithm, uplink=uplink, downlink=downlink)
+
+
 class Reduction(Exception):
     """A tile's part of a number of the whole vector, and the function that computes it from all parts in a row."""
 
@@ -231,11 +239,7 @@ class _CurrentTile:
 
     def localize(self, algorithm: Algorithm) -> Algorithm:
         """The algorithm for vectors on the current tile."""
-        uplink, downlink = (
-            replace(channel, compressor=_TileCompressor(channel.compressor, self))
-            for channel in (algorithm.uplink, algorithm.downlink)
-        )
-        return replace(algorithm, uplink=uplink, downlink=downlink)
+        return with_compressors(algorithm, lambda one: _TileCompressor(one, self))
 
 
 @dataclass(frozen=True)
