@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +12,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
     One product a matrix, never one of several stacked: its last bits do not depend on how many others there are.
     """
-    lead = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])  # torch's takes longer than the product of small matrices
     flat = (matrix.expand(*lead, *matrix.shape[-2:]).reshape(-1, *matrix.shape[-2:]) for matrix in (a, b))
     return torch.bmm(*flat).view(*lead, a.shape[-2], b.shape[-1])
 
