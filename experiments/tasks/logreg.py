@@ -69,8 +69,10 @@ class LogisticRegression:
             f"{dataset.name} has {self.d} columns, its largest index: what is kept for {own} workers",
             "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
         )
-        self._rows = dataset.features[used]  # a_j [nm, d], in worker order
-        self._labels = torch.from_numpy(dataset.labels[used].astype(np.float64)).unsqueeze(-1)  # y_j [nm, 1]
+        labels = dataset.labels[used]
+        self._rows = dataset.features[used]  # y_j a_j [nm, d], in worker order
+        self._rows.data *= np.repeat(labels, np.diff(self._rows.indptr))
+        self._is_positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
         blocks = _by_worker(self._rows[self._own], own)
         # [d, T] goes forward at a model of all, [Wd, T] at workers' own; [Wm, T] goes back to every worker's own sum.
@@ -96,26 +98,25 @@ class LogisticRegression:
     def _sums(self, x: Tensor, t: int, apart: bool) -> Tensor:
         """∇f_i(x) [T, W, d] without the regularizer in round t, at x [d, T] or, `apart`, at workers' own [Wd, T]."""
         if self.batch_size is None:
-            rows, products = self.rows, (self._apart if apart else self._forward) @ x
-            sums = self._backward @ _weights(products, self._labels[self._own])
+            rows, margins = self.rows, (self._apart if apart else self._forward) @ x
+            sums = self._backward @ _weights(margins)
         else:
-            rows, (batch, labels) = self.batch_size, self._batch(t)
+            rows, batch = self.batch_size, self._batch(t)
             by_worker = _by_worker(batch, len(self._ids))
-            products = torch.from_numpy((by_worker if apart else batch) @ x.numpy())
-            sums = torch.from_numpy(by_worker.T @ _weights(products, labels).numpy())
+            margins = torch.from_numpy((by_worker if apart else batch) @ x.numpy())
+            sums = torch.from_numpy(by_worker.T @ _weights(margins).numpy())
         return sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).contiguous().div_(-rows)
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """f(x), ‖∇f(x)‖₂ and the share of rows classified right (+1 where a_jᵀx ≥ 0), over all rows in use."""
         columns = x.reshape(-1, self.d).T.contiguous()
         forward, backward = self._whole
-        margins = (forward @ columns).mul_(self._labels)
+        margins = forward @ columns
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
         loss = -logsigmoid(margins).mean(0) + self.regularization * (1 / (1 + columns**-2)).sum(0)
-        weights = torch.sigmoid(-margins).mul_(self._labels)
-        sums = (backward @ weights).view(self.workers, self.d, -1).sum(0)
+        sums = (backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
         gradient = sums.T.reshape(x.shape) / -(self.workers * self.rows) + self._regularizer_gradient(x)
-        right = (margins > 0) | ((margins == 0) & (self._labels > 0))
+        right = (margins > 0) | ((margins == 0) & self._is_positive)
         return {
             "train_loss": loss.view(x.shape[:-1]),
             "grad_norm": torch.linalg.vector_norm(gradient, dim=-1),
@@ -159,23 +160,22 @@ class LogisticRegression:
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return self.regularization * 2 * x / (1 + x * x) ** 2
 
-    def _batch(self, t: int) -> tuple[sp.csr_array, Tensor]:
-        """The rows a_j that the workers at hand draw in round t, in worker order, and their labels."""
+    def _batch(self, t: int) -> sp.csr_array:
+        """The rows y_j a_j that the workers at hand draw in round t, in worker order."""
         drawn = []
         for worker in self._ids:
             random = np.random.default_rng(keyed_seed(self.seed, "batch", worker, t))
             drawn.append(worker * self.rows + random.choice(self.rows, self.batch_size, replace=False))
-        rows = np.concatenate(drawn)
-        return self._rows[rows], self._labels[rows]
+        return self._rows[np.concatenate(drawn)]
 
 
-def _weights(products: Tensor, labels: Tensor) -> Tensor:
-    """y_j σ(−y_j a_jᵀx) of products a_jᵀx [rows, T] and labels y_j [rows, 1], in the place of the products.
+def _weights(margins: Tensor) -> Tensor:
+    """σ(−y_j a_jᵀx) of margins y_j a_jᵀx [rows, T], in their place.
 
     torch.sigmoid computes the last few elements of a tensor by another formula than the others, which may differ in
     the last bit; these functions do not, so that a row's weight does not depend on how many rows stand beside it.
     """
-    return products.mul_(labels).exp_().add_(1).reciprocal_().mul_(labels)
+    return margins.exp_().add_(1).reciprocal_()
 
 
 def _top_eigenvalue(rows: sp.csr_array) -> float:
