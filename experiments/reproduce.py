@@ -38,6 +38,7 @@ from experiments.config.run import launch_of
 from experiments.config.schema import LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read
 from experiments.figures.runs import combinations, runs_of
+from experiments.orchestration.processes import start_server
 
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
@@ -65,6 +66,8 @@ def application(composed: DictConfig) -> None:
             return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
         figure = read(asked, pick)
+        if launch.jobs != 1 and not launch.dry_run:
+            start_server()  # which imports on another core while the runs are composed
         runs = runs_of(figure, asked.overrides, packages)
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, asked.overrides, packages, launch)

@@ -22,9 +22,15 @@ from experiments.config.compose import ROOT
 from experiments.config.run import read
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration.processes import GRACE
+from experiments.run_store.code import changes, loaded
 from experiments.training.build import device_of
 from experiments.training.session import train_here
 from experiments.training.threads import SHARE, own_cores
+
+CODE = loaded()
+"""The code of this process. The fork server imports it once for all jobs."""
+
+_NAME = "experiments.orchestration.job"
 
 
 def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
@@ -32,10 +38,10 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
     if ranks > 1:
         from torch.distributed.run import main
 
-        main(
-            ["--standalone", f"--nproc-per-node={ranks}", "-m", "experiments.orchestration.job", str(file), *packages]
-        )
+        main(["--standalone", f"--nproc-per-node={ranks}", "-m", _NAME, str(file), *packages])
         return
+    if changes(CODE):  # edited since the fork server imported it
+        os.execv(sys.executable, [sys.executable, "-m", _NAME, str(file), *packages])
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
     with exit_with_message():

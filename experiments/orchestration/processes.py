@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import forkserver, get_context, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
@@ -21,14 +21,25 @@ from common.signals import end_with_parent, stop_requests, stops
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
 
-PRELOADED = ("torch", "hydra", "pandas", "rich.progress", "scipy.sparse", "sklearn.datasets", "yaml")
-"""Third-party modules that the fork server imports once for all jobs. Our own modules are imported by each job."""
+PRELOADED = ("torch", "scipy.sparse", "experiments.orchestration.job")
+"""Modules that the fork server imports once for all jobs."""
 
 _PAUSE = 0.2  # seconds between two calls of `watch`
 
 _server = get_context("forkserver")
 if sys.platform == "linux":  # elsewhere a process that has imported these cannot always be forked
     _server.set_forkserver_preload([*PRELOADED])
+
+
+def start_server() -> None:
+    """Start the process that jobs are forked from, unless it runs already."""
+    resource_tracker.ensure_running()  # otherwise the server starts it, which lifts the mask
+    # The server inherits the mask. So only the sweep reacts to a signal to the whole group, such as Ctrl-C.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops())
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @dataclass(eq=False)
@@ -56,16 +67,13 @@ class Job:
         call = (self.log.absolute(), environment, self.function, self.arguments)
         self._process = _server.Process(target=_work, args=call)
         self._begin = time.monotonic()
-        # The fork server inherits the mask. So only the sweep reacts to a signal to the whole group, such as Ctrl-C.
-        resource_tracker.ensure_running()  # otherwise the server starts it, which lifts the mask
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops())
+        start_server()
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")  # or the job would import the command, or the user's script
         try:
             self._process.start()
         finally:
             sys.modules["__main__"] = main
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     @property
     def sentinel(self) -> int:

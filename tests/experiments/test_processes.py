@@ -7,14 +7,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 import torch
-from run_support import SMALL, configuration, linux, processes, small
+import yaml
+from run_support import SMALL, configuration, linux, processes, record, small
 
 from experiments.cluster.launch import Launch as Place
+from experiments.config.identity import folder
+from experiments.config.run import plain as as_dict
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job as job_module
 from experiments.orchestration import processes as processes_module
@@ -161,6 +165,24 @@ def test_a_signal_to_the_whole_group_leaves_the_server_of_the_jobs_there(tmp_pat
     jobs = [shell(tmp_path, name, "echo $PPID; kill -TERM $PPID; kill -INT $PPID") for name in "ab"]
     assert not run_all(jobs)
     assert said(jobs[0]) == said(jobs[1])
+
+
+def train_as_if_edited(file: Path) -> None:
+    """A job of which the fork server imported other code, with which it would fail."""
+    job_module.CODE["algorithms.core.algorithm"] = "other"
+    job_module.train_here = os.abort
+    job_module.train(file, [])
+
+
+@pytest.mark.slow
+def test_a_job_runs_the_code_of_today(tmp_path: Path) -> None:
+    run = small(f"results_dir={tmp_path}")
+    file = tmp_path / "a.yaml"
+    file.write_text(yaml.safe_dump(as_dict(run)))
+    job = Job(train_as_if_edited, (file,), tmp_path / "a.log", partial(environment, run, 1, 1))
+    run_all([job])
+    assert job.code == 0
+    assert record(folder(run), "status")["status"] == "finished"
 
 
 def test_an_exception_leaves_no_process_behind(tmp_path: Path) -> None:
