@@ -12,10 +12,10 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from common.errors import RunError, UsageError, exit_with_message
-from experiments.config.compose import Config, packages_of, resolve, split
+from experiments.config.compose import Config, compose, packages_of, resolve, split
 from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import RunConfig
 
@@ -34,11 +34,13 @@ class Grid(BasicSweeper):
         assert self.hydra_context is not None
         assert self.config is not None
         assert self.launcher is not None
-        loader, returned = self.hydra_context.config_loader, []
-        overrides = OverridesParser.create(loader).parse_overrides([*self._parse_config(), *arguments])
+        returned: list[object] = []
+        overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(
+            [*self._parse_config(), *arguments]
+        )
         batches = self.split_arguments(overrides, self.max_batch_size)
         if not isinstance(self.launcher, Processes):  # which does so itself
-            composed = [loader.load_sweep_config(self.config, line) for batch in batches for line in batch]
+            composed = _compose([line for batch in batches for line in batch], self.config)
             with exit_with_message():
                 _read(composed, self.config)
         for batch in batches:
@@ -54,12 +56,12 @@ class Processes(Launcher):
     """
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        self._loader, self._config = hydra_context.config_loader, config
+        self._config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         lines = [list(line) for line in job_overrides]
         # Outside, for the application explains what Hydra raises.
-        composed = [self._loader.load_sweep_config(self._config, line) for line in lines]
+        composed = _compose(lines, self._config)
         with exit_with_message():
             configs, runs = _read(composed, self._config)
             for key in (*LAUNCH, "results_dir", "study"):
@@ -108,6 +110,15 @@ class Study(Callback):
             report(cells, config.select, _flags(config))
             if failed:
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")
+
+
+def _compose(lines: Sequence[Sequence[str]], config: DictConfig) -> list[DictConfig]:
+    """The configuration of each run of a sweep, with the sources and the resolved values of the sweep's own."""
+    sources = [text for text in config.hydra.overrides.hydra if text.startswith("hydra.searchpath=")]
+    composed = [compose([*sources, *line], config.hydra.job.config_name) for line in lines]
+    for one in composed:
+        OmegaConf.copy_cache(from_config=config, to_config=one)
+    return composed
 
 
 def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[RunConfig]]:

@@ -5,7 +5,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from copy import deepcopy
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -89,24 +90,44 @@ def compose(
 ) -> DictConfig:
     """conf/<name>.yaml with overrides; packages and folders may have groups too. Raises what Hydra raises."""
     words = [*search_path(packages, folders), *overrides]
+    sources = tuple(text for text in words if text.startswith("hydra.searchpath="))
+    own = [text for text in words if text not in sources]
     with composing():
-        if any(text.lstrip("+~").startswith("hydra") for text in words):
+        if any(text.lstrip("+~").startswith("hydra") for text in own):
             return hydra_compose(name, words)
-        return _without_hydra(name, words)
+        return _without_hydra(name, sources, own)
 
 
-def _without_hydra(name: str, overrides: list[str]) -> DictConfig:
-    """What `hydra.compose` returns, which composes Hydra's own settings too, more than half of the time, and drops
-    them."""
+def _without_hydra(name: str, sources: tuple[str, ...], overrides: list[str]) -> DictConfig:
+    """What `hydra.compose` returns, without composing Hydra's own settings, which it drops.
+
+    Overrides of the same groups start from a copy of one configuration: listing its files takes most of the time.
+    """
     loader = GlobalHydra.instance().config_loader()
     assert isinstance(loader, ConfigLoaderImpl)
     parsed = OverridesParser.create().parse_overrides(overrides)
     loader.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
-    files = CachingConfigRepository(loader.repository)
-    listed = create_defaults_list(files, name, parsed, prepend_hydra=False, skip_missing=False)
+    exists = _files(loader, name, sources).group_exists
+    groups = [one for one in parsed if exists(one.key_or_group) and not isinstance(one.value(), dict)]
+    composed = deepcopy(_chosen(loader, name, sources, tuple(str(one.input_line) for one in groups)))
+    loader._apply_overrides_to_config([one for one in parsed if one not in groups], composed)
+    return composed
+
+
+@lru_cache
+def _files(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...]) -> CachingConfigRepository:
+    return loader._parse_overrides_and_create_caching_repo(name, [*sources])[1]
+
+
+@lru_cache
+def _chosen(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...], groups: tuple[str, ...]) -> DictConfig:
+    """conf/<name>.yaml with choices of groups alone. Hydra's own settings are in it if the file may change them."""
+    files = _files.__wrapped__(loader, name, sources)  # of its own, because composing changes what it keeps
+    parsed = OverridesParser.create().parse_overrides([*groups])
+    has_own = name not in ("run", "reproduction")
+    listed = create_defaults_list(files, name, parsed, prepend_hydra=has_own, skip_missing=False)
     composed = loader._compose_config_from_defaults_list(listed.defaults, files)
     OmegaConf.set_struct(composed, True)
-    loader._apply_overrides_to_config(listed.config_overrides, composed)
     return composed
 
 

@@ -136,9 +136,11 @@ def flags(node: DictConfig) -> dict[object, object]:
 
 
 def test_composing_without_hydras_own_settings_is_composing() -> None:
-    words = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k", "compressor.ratio=0.05", "lr=[0.1,0.3]"]
+    groups = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k"]
+    both = [*groups, "compressor.ratio=0.05", "lr=[0.1,0.3]"], [*groups, "seed=3"]
     with composing():
-        ours, theirs = compose(words), of_hydra("run", words)
-    assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)
-    assert OmegaConf.is_struct(ours)
-    assert flags(ours) == flags(theirs)
+        for words in (*both, ["task=digits"], *both):  # of which later ones start from what earlier ones left
+            ours, theirs = compose(words), of_hydra("run", words)
+            assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)
+            assert OmegaConf.is_struct(ours)
+            assert flags(ours) == flags(theirs)
