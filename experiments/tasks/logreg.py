@@ -70,14 +70,16 @@ class LogisticRegression:
             "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
         )
         labels = dataset.labels[used]
-        self._rows = dataset.features[used]  # y_j a_j [nm, d], in worker order
-        self._rows.data *= np.repeat(labels, np.diff(self._rows.indptr))
+        rows = _stretch(dataset.features, 0, len(used)) if partition == "contiguous" else dataset.features[used]
+        signed = rows.data * np.repeat(labels, np.diff(rows.indptr))
+        # y_j a_j [nm, d], in worker order, with the data set's own indices where the order is the file's
+        self._rows = sp.csr_array((signed, rows.indices, rows.indptr), shape=shape(rows))
         self._is_positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
-        blocks = _by_worker(self._rows[self._own], own)
-        # [d, T] goes forward at a model of all, [Wd, T] at workers' own; [Wm, T] goes back to every worker's own sum.
-        self._forward, self._apart = _torch_csr(self._rows[self._own]), _torch_csr(blocks)
-        self._backward = _torch_csr(blocks.T.tocsr())
+        self._own_rows = _stretch(self._rows, self._own.start, self._own.stop)
+        # [d, T] goes forward at a model of all; [Wm, T] goes back to every worker's own sum.
+        self._forward = _torch_csr(self._own_rows)
+        self._backward = _torch_csr(_by_worker(self._own_rows, own).T.tocsr())
 
     def start(self) -> Tensor:
         return torch.zeros(self.d, dtype=self.dtype)
@@ -98,8 +100,8 @@ class LogisticRegression:
     def _sums(self, x: Tensor, t: int, apart: bool) -> Tensor:
         """∇f_i(x) [T, W, d] without the regularizer in round t, at x [d, T] or, `apart`, at workers' own [Wd, T]."""
         if self.batch_size is None:
-            rows, margins = self.rows, (self._apart if apart else self._forward) @ x
-            sums = self._backward @ _weights(margins)
+            rows, margins = self.rows, _product(self._apart if apart else self._forward, x)
+            sums = _product(self._backward, _weights(margins))
         else:
             rows, batch = self.batch_size, self._batch(t)
             by_worker = _by_worker(batch, len(self._ids))
@@ -111,11 +113,12 @@ class LogisticRegression:
         """f(x), ‖∇f(x)‖₂ and the share of rows classified right (+1 where a_jᵀx ≥ 0), over all rows in use."""
         columns = x.reshape(-1, self.d).T.contiguous()
         forward, backward = self._whole
-        margins = forward @ columns
+        margins = _product(forward, columns)
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
-        loss = -logsigmoid(margins).mean(0) + self.regularization * (1 / (1 + columns**-2)).sum(0)
-        sums = (backward @ torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
-        gradient = sums.T.reshape(x.shape) / -(self.workers * self.rows) + self._regularizer_gradient(x)
+        penalty = self.regularization * columns.pow(-2).add_(1).reciprocal_().sum(0)
+        loss = -logsigmoid(margins).mean(0) + penalty
+        sums = _product(backward, torch.sigmoid(-margins)).view(self.workers, self.d, -1).sum(0)
+        gradient = sums.T.reshape(x.shape).div_(-self.evaluated).add_(self._regularizer_gradient(x))
         right = (margins > 0) | ((margins == 0) & self._is_positive)
         return {
             "train_loss": loss.view(x.shape[:-1]),
@@ -151,6 +154,11 @@ class LogisticRegression:
         }
 
     @cached_property
+    def _apart(self) -> Tensor:
+        """Forward at workers' own models [Wd, T], which only methods with local steps have."""
+        return _torch_csr(_by_worker(self._own_rows, len(self._ids)))
+
+    @cached_property
     def _whole(self) -> tuple[Tensor, Tensor]:
         """Forward and backward over the rows of all workers."""
         if len(self._ids) == self.workers:
@@ -158,7 +166,7 @@ class LogisticRegression:
         return _torch_csr(self._rows), _torch_csr(_by_worker(self._rows, self.workers).T.tocsr())
 
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
-        return self.regularization * 2 * x / (1 + x * x) ** 2
+        return (self.regularization * 2 * x).div_((x * x).add_(1).square_())
 
     def _batch(self, t: int) -> sp.csr_array:
         """The rows y_j a_j that the workers at hand draw in round t, in worker order."""
@@ -167,6 +175,11 @@ class LogisticRegression:
             random = np.random.default_rng(keyed_seed(self.seed, "batch", worker, t))
             drawn.append(worker * self.rows + random.choice(self.rows, self.batch_size, replace=False))
         return self._rows[np.concatenate(drawn)]
+
+
+def _product(matrix: Tensor, x: Tensor) -> Tensor:
+    """A sparse matrix [p, q] times x [q, T]; `matrix @ x` takes the memory of its result twice."""
+    return x.new_empty(matrix.shape[0], x.shape[1]).addmm_(matrix, x, beta=0)
 
 
 def _weights(margins: Tensor) -> Tensor:
@@ -188,6 +201,13 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
     return float(eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
 
 
+def _stretch(rows: sp.csr_array, start: int, stop: int) -> sp.csr_array:
+    """Rows `start` to `stop` - 1, in the memory that they have."""
+    first, last = rows.indptr[[start, stop]]
+    parts = rows.data[first:last], rows.indices[first:last], rows.indptr[start : stop + 1] - first
+    return sp.csr_array(parts, shape=(stop - start, shape(rows)[1]))
+
+
 def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
     """Rows [nm, d] of n workers, in worker order, each worker's columns moved to a block of its own: [nm, nd]."""
     count, d = shape(rows)
@@ -200,5 +220,7 @@ def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
 def _torch_csr(matrix: sp.csr_array) -> Tensor:
     parts = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings(
+            "ignore", "Sparse CSR tensor support is in beta|The given NumPy array is not writable"
+        )
         return torch.sparse_csr_tensor(*parts, size=shape(matrix), check_invariants=True)
