@@ -193,12 +193,13 @@ def _weights(margins: Tensor) -> Tensor:
 
 def _top_eigenvalue(rows: sp.csr_array) -> float:
     """λ_max of the Gram matrix AᵀA of rows A [m, d]."""
-    gram = rows.T @ rows
-    if gram.shape[0] <= 2000:
-        return float(np.linalg.eigvalsh(gram.toarray())[-1])
-    from scipy.sparse.linalg import eigsh  # here alone: it takes a quarter of a second
+    d = shape(rows)[1]
+    if d <= 2000:
+        return float(np.linalg.eigvalsh((rows.T @ rows).toarray())[-1])
+    from scipy.sparse.linalg import aslinearoperator, eigsh  # here alone: it takes a quarter of a second
 
-    return float(eigsh(gram, k=1, v0=np.ones(gram.shape[0]), return_eigenvectors=False)[0])
+    gram = aslinearoperator(rows.T) @ aslinearoperator(rows)  # never formed: it can have d² entries
+    return float(eigsh(gram, k=1, v0=np.ones(d), return_eigenvectors=False)[0])
 
 
 def _stretch(rows: sp.csr_array, start: int, stop: int) -> sp.csr_array:

@@ -1,5 +1,6 @@
 """Nonconvex logistic regression (7.1) against automatic differentiation, and EF21's step size and method on it."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from data import partition
 from data.dataset import Dataset
 from data.embedded import breast_cancer
 from data.libsvm import load
+from data.synthetic import synthetic
 from experiments.tasks.logreg import LogisticRegression
 
 ROWS, D, WORKERS = 103, 13, 6  # 17 rows a worker, one left out
@@ -192,6 +194,22 @@ def test_batches_depend_on_seed_worker_and_round_alone() -> None:
 def test_refusals(options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         LogisticRegression(sparse_problem(), **{"workers": WORKERS, "seed": 0} | options)
+
+
+def test_memory_of_wide_rows() -> None:
+    """Rows are kept as they are and by columns, of every worker. Their Gram matrix would take 100 MB."""
+    dataset = synthetic(200, 10_000, 4, density=0.02)
+    tracemalloc.start()
+    try:
+        task = LogisticRegression(dataset, 4, seed=0)
+        built = tracemalloc.get_traced_memory()[1]
+        whole = task.smoothness()[0]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert whole == pytest.approx(np.linalg.norm(dataset.features.toarray(), 2) ** 2 / 800 + 0.2)
+    assert built < 3 * 12 * dataset.features.nnz
+    assert peak < 20e6
 
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "libsvm"
