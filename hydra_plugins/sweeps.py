@@ -15,9 +15,11 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from common.errors import RunError, UsageError, exit_with_message
+from experiments.config.application import resume_collection
 from experiments.config.compose import Config, compose, packages_of, resolve, split
 from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import RunConfig
+from experiments.orchestration.processes import start_server
 
 if TYPE_CHECKING:
     from experiments.orchestration.study import Cell
@@ -60,6 +62,8 @@ class Processes(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         lines = [list(line) for line in job_overrides]
+        if not self._config.dry_run:
+            start_server()  # which imports on another core while the runs are composed
         # Outside, for the application explains what Hydra raises.
         composed = _compose(lines, self._config)
         with exit_with_message():
@@ -76,6 +80,7 @@ class Processes(Launcher):
             for one in runs:
                 check_direction(one, launch.select, self._config.hydra.sweeper)
             found = cells(lines, runs, _name(self._config))
+            resume_collection()
             failed = sweep(found, launch)
             if not launch.dry_run:
                 _launched.append((found, failed))

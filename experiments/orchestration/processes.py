@@ -1,5 +1,6 @@
 """Several jobs at once, each in a process with a log, an environment and a time limit; none outlives the sweep."""
 
+import gc
 import os
 import signal
 import sys
@@ -128,6 +129,7 @@ def _work(log: Path, environment: dict[str, str], function: Callable[..., object
     os.dup2(descriptor, 2)
     os.environ.clear()  # the fork server's, which may have started under another environment
     os.environ.update(environment)
+    gc.freeze()  # what the fork server imported stays
     function(*arguments)
 
 
