@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from joblib import cpu_count as cores
 
 from common.errors import UsageError
 from common.progress import duration
@@ -14,6 +13,7 @@ from experiments.config.schema import LaunchConfig
 from experiments.figures.runs import runs_of
 from experiments.orchestration import plan
 from experiments.training.build import device_of
+from experiments.training.threads import cores
 from plots.figure.spec import Figure
 
 AT_MOST = 2 * 3600.0

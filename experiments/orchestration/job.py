@@ -13,7 +13,6 @@ from pathlib import Path
 
 import torch
 import yaml
-from joblib import cpu_count as cores
 
 from common.errors import exit_with_message
 from common.signals import end_with_parent
@@ -25,7 +24,7 @@ from experiments.orchestration.processes import GRACE
 from experiments.run_store.code import changes, loaded
 from experiments.training.build import device_of
 from experiments.training.session import train_here
-from experiments.training.threads import SHARE, own_cores
+from experiments.training.threads import SHARE, cores, is_wished
 
 CODE = loaded()
 """The code of this process. The fork server imports it once for all jobs."""
@@ -73,7 +72,7 @@ def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConf
         return launch
     if place_of() is not None or len(missing) < 2:
         return replace(launch, jobs=1)
-    wished = torch.get_num_threads() if own_cores(os.environ) is None else 1
+    wished = torch.get_num_threads() if is_wished(os.environ) else 1
     threads = max(run.threads or wished for run in missing)
     count = cores() // (threads * launch.ranks)
     if any(device_of(run) != "cpu" for run in missing):

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,8 +42,12 @@ def git(*arguments: str) -> str | None:
 
 def revision() -> dict[str, object]:
     """The commit of the source tree, and whether it has changes that are not committed."""
-    changes = git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": git("rev-parse", "HEAD"), "uncommitted_changes": bool(changes)}
+    said = git("status", "--porcelain=v2", "--branch", "--untracked-files=no") or ""
+    commit = re.match("# branch.oid ([0-9a-f]+)", said)
+    return {
+        "commit": commit and commit[1],
+        "uncommitted_changes": any(not line.startswith("#") for line in said.splitlines()),
+    }
 
 
 def loaded(packages: Iterable[str] = ()) -> dict[str, str]:

@@ -19,7 +19,7 @@ from experiments.config import identity
 from experiments.config.compose import Config
 from experiments.config.schema import RunConfig
 from experiments.run_store.checkpoint import Checkpoint
-from experiments.run_store.code import changes, loaded, revision
+from experiments.run_store.code import changes, loaded
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of, last_checksum
 from plots.runs.columns import column
 from plots.runs.files import FILES, METRICS, STATUS, read_json, read_rows
@@ -136,7 +136,8 @@ class RunFolder:
     def begin(self, packages: Sequence[str], environment: dict) -> None:
         """Record the code that the run has loaded and what it runs on; and drop whatever rows an earlier try without
         a checkpoint left. `packages` are the user's."""
-        self._write_json("code.json", {**revision(), "modules": loaded(packages)})
+        revision = {name: environment[name] for name in ("commit", "uncommitted_changes")}
+        self._write_json("code.json", {**revision, "modules": loaded(packages)})
         self._write_json("environment.json", environment)
         self.metrics.touch()
         self._cut(0)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
-from joblib import cpu_count as cores
 
 from experiments.config.schema import RunConfig
 from experiments.training.trainer import Trainer
@@ -18,11 +17,16 @@ SHARE = "EXPERIMENTS_CORES"
 """The variable by which a sweep tells each of its processes how many cores are its own."""
 
 
-def own_cores(environment: Mapping[str, str]) -> int | None:
-    """The cores that a run of this process may fill; None where OMP_NUM_THREADS is somebody's wish, which counts."""
-    if SHARE in environment:
-        return int(environment[SHARE])
-    return None if "OMP_NUM_THREADS" in environment else cores()
+def cores() -> int:
+    """The cores that this process may use."""
+    from joblib import cpu_count  # here alone: it takes a tenth of a second, and small runs do not ask
+
+    return cpu_count()
+
+
+def is_wished(environment: Mapping[str, str]) -> bool:
+    """Whether OMP_NUM_THREADS is somebody's wish, which counts."""
+    return "OMP_NUM_THREADS" in environment and SHARE not in environment
 
 
 @contextmanager
@@ -31,13 +35,12 @@ def set_threads(run: RunConfig, trainer: Trainer) -> Iterator[None]:
 
     A run on a GPU is left as it is, and so is one that says how many threads it has.
     """
-    own = own_cores(os.environ)
-    if run.threads is not None or own is None or trainer.task.device.type != "cpu":
+    if run.threads is not None or is_wished(os.environ) or trainer.task.device.type != "cpu":
         yield
         return
     before = torch.get_num_threads()
     numbers = len(run.lr) * run.cluster.workers * trainer.task.d
-    torch.set_num_threads(own if numbers >= SMALL else 1)
+    torch.set_num_threads(int(os.environ.get(SHARE) or cores()) if numbers >= SMALL else 1)
     try:
         yield
     finally:
