@@ -10,7 +10,7 @@ from data.dataset import Dataset, Images
 
 def breast_cancer() -> Dataset:
     """569 tumours, 30 features, each of mean 0 and variance 1 over the rows; benign is +1, malignant -1."""
-    features, raw = _table("breast_cancer.csv", skip_header=1)
+    features, raw = _table("breast_cancer.csv", header=1)
     standard = (features - features.mean(axis=0)) / features.std(axis=0)
     return Dataset.from_dense("breast_cancer", standard, raw == 1)
 
@@ -35,8 +35,8 @@ def digit_images() -> Images:
     return Images("digits", images[:1536], labels[:1536], images[1536:], labels[1536:], mean, std)
 
 
-def _table(file: str, skip_header: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def _table(file: str, header: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Features float64 [N, d] and classes int64 [N], read from scikit-learn's file: its import takes a second."""
     [package] = find_spec("sklearn").submodule_search_locations  # type: ignore
-    rows = np.genfromtxt(Path(package) / "datasets/data" / file, delimiter=",", skip_header=skip_header)
+    rows = np.loadtxt(Path(package) / "datasets/data" / file, delimiter=",", skiprows=header)
     return rows[:, :-1], rows[:, -1].astype(np.int64)

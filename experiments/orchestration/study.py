@@ -58,9 +58,12 @@ class Cell:
 
     def outcome(self, rule: str | None) -> str:
         """What a finished run came to with its best step size, in words."""
-        said, chosen = self.folder.outcome(), self._choice(rule)["lr"]
+        said = self.folder.outcome()
+        if len(said) == 1:
+            return said[0]
+        chosen = self._choice(rule)["lr"]
         which = self.run.lr.index(chosen) if chosen in self.run.lr else 0
-        return said[which] + (f", best of {len(said)} step sizes" if len(said) > 1 else "")
+        return f"{said[which]}, best of {len(said)} step sizes"
 
     def _choice(self, rule: str | None) -> "pd.Series":
         from plots.runs.best import choose  # and pandas, which a single run does without
