@@ -64,10 +64,13 @@ class LogisticRegression:
         self._step_unit, self._dataset = step_unit, dataset
         self._ids = range(workers) if ids is None else ids
         used, own = parts.reshape(-1), len(self._ids)
+        last = dataset.features.indices.argmax()
+        row = np.searchsorted(dataset.features.indptr, last, side="right")
         check_memory(
-            2 * own * self.d * self.dtype.itemsize,
-            f"{dataset.name} has {self.d} columns, its largest index: what is kept for {own} workers",
-            "see whether the index is meant, or take fewer workers or more ranks, on machines with more memory",
+            (2 * own + 6) * self.d * self.dtype.itemsize,  # SGD's with one step size, the least that was measured
+            f"{dataset.name} has {self.d} columns (row {row} has index {dataset.features.indices[last] + 1}), "
+            f"so a run with {own} workers here",
+            "correct the index, or take fewer workers or more ranks, on machines with more memory",
         )
         labels = dataset.labels[used]
         rows = _stretch(dataset.features, 0, len(used)) if partition == "contiguous" else dataset.features[used]
