@@ -37,6 +37,7 @@ TILE = 2**18
 """Coordinates of a tile, or more. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""
 
 
+A = TypeVar("A", bound=Algorithm)
 T = TypeVar("T")
 
 
@@ -167,7 +168,7 @@ class TiledStates:
         return States(worker, server, replica)
 
 
-def with_compressors(algorithm: Algorithm, change: Callable[[Compressor], Compressor]) -> Algorithm:
+def with_compressors(algorithm: A, change: Callable[[Compressor], Compressor]) -> A:
     """The algorithm with a changed compressor in each direction."""
     uplink, downlink = (
         replace(channel, compressor=change(channel.compressor)) for channel in (algorithm.uplink, algorithm.downlink)

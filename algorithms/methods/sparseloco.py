@@ -3,8 +3,10 @@
 from typing import Literal
 
 from ..compressors.chunk_top_k import ChunkTopK
+from ..utils.layout import Layout
 from .bases import Algorithm, Direct, ErrorFeedback, Mean, SendersMean, Update, check_words, dense
 from .bases.local_steps import LocalSteps, Nesterov
+from .bases.streaming import streaming
 
 
 def sparseloco(
@@ -15,7 +17,11 @@ def sparseloco(
     decay: float = 0.95,  # β, how much of e_i is kept from one exchange to the next
     outer_lr: float = 1.0,  # η of the outer step
     aggregate: Literal["all", "senders"] = "all",  # whom a coordinate's mean is over; senders: those that sent it
+    fragments: int = 1,  # P, parts of the model that are exchanged in turn; must divide H
+    delay: int = 0,  # τ, rounds from an exchange until workers take its result
+    mixing: float = 1.0,  # a, the share of x in the x_i after that, in (0, 1]
     d: int | None = None,
+    layout: Layout = (),
 ) -> Algorithm:
     """DiLoCo whose outer momentum is replaced by the workers' own error feedback, which fades.
 
@@ -28,6 +34,8 @@ def sparseloco(
     Wire: in rounds that H divides one message of C up; down at most nk coordinates of a chunk of s, those that
     anyone sent, at 32 + ⌈log₂ s⌉ bits each; or all at 32d bits, where that is not more. 0 in the others. `d` is the
     run's; without it, the choice is that of whole chunks.
+    Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
+    take x_i ← (1 − a)x_i + ax for it (Streaming DiLoCo, `bases.streaming`).
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025
     (arXiv 2508.15706), by a transcription of its algorithm. `aggregate: senders` is its code's (CCLoco) mean, up to n
     times as long. H, β, η and k = 32 of 4,096 are CCLoco's for 500M parameters, the two bits of a value templar's.
@@ -40,4 +48,5 @@ def sparseloco(
     up = ErrorFeedback(compressor, decay=decay)
     down = Direct(sent) if sent.bits(size) < 32 * size else dense()
     combine = Mean() if aggregate == "all" else SendersMean()
-    return LocalSteps(up, down, Nesterov(rate=outer_lr), inner=update, period=period, combine=combine)
+    whole = LocalSteps(up, down, Nesterov(rate=outer_lr), inner=update, period=period, combine=combine)
+    return streaming(whole, layout, fragments, delay, mixing)

@@ -7,6 +7,7 @@ from reference import groups, matrices, problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
 from reference.local_steps import sparta as plain_sparta
+from reference.local_steps import streaming as plain_streaming
 from reference.muon import Muon
 from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, run, states
 
@@ -44,11 +45,58 @@ def test_local_sgd_follows_the_reference(period, update):
     [(Identity(), plain.identity), (TopK(k=2), plain.top_2), (ScaledSign(), plain.scaled_sign)],
     ids=["identity", "top_2", "scaled_sign"],
 )
-def test_diloco_follows_the_reference(period, ours, theirs):
+@pytest.mark.parametrize("uplink_only", [True, False])
+def test_diloco_follows_the_reference(period, ours, theirs, uplink_only):
     update, of_reference = inner("adamw", 0.01)
-    expected = local_steps(problem.gradient, START, N, of_reference, ROUNDS, period, 0.7, 0.9, theirs, 0.95)
-    found = run(diloco(ours, update, period, outer_lr=0.7, outer_momentum=0.9, decay=0.95), lr=0.01)
+    down = None if uplink_only else theirs
+    expected = local_steps(
+        problem.gradient, START, N, of_reference, ROUNDS, period, 0.7, 0.9, theirs, 0.95, down=down
+    )
+    found = run(
+        diloco(ours, update, period, outer_lr=0.7, outer_momentum=0.9, decay=0.95, uplink_only=uplink_only), lr=0.01
+    )
     assert_close(found, expected)
+
+
+SIZES = (2, 1, 1, 3)
+LAYOUT = laid_out((str(number), (size,), "vector") for number, size in enumerate(SIZES))
+FRAGMENTS = {1: [range(7)], 2: [range(3), range(3, 7)], 3: [range(2), range(2, 4), range(4, 7)]}
+
+
+@pytest.mark.parametrize(("fragments", "delay", "mixing"), [(1, 5, 1.0), (2, 0, 1.0), (2, 4, 0.3), (3, 2, 0.7)])
+@pytest.mark.parametrize("uplink_only", [True, False])
+def test_streaming_follows_the_reference(fragments, delay, mixing, uplink_only):
+    update, theirs = inner("adamw", 0.01)
+    down, cut = None if uplink_only else plain.scaled_sign, [list(part) for part in FRAGMENTS[fragments]]
+    expected = plain_streaming(
+        problem.gradient, START, N, theirs, ROUNDS, 6, cut, delay, mixing, 0.7, 0.9, plain.scaled_sign, 0.95, down
+    )
+    ours = diloco(ScaledSign(), update, 6, uplink_only=uplink_only, fragments=fragments, delay=delay, mixing=mixing,
+                  layout=LAYOUT)  # fmt: skip
+    assert_close(run(ours, lr=0.01), expected)
+
+
+@pytest.mark.parametrize("compressor", [ScaledSign(), Blocks(ScaledSign(), SIZES)], ids=["whole", "layer"])
+def test_fragments_send_all_coordinates_once_in_a_period(compressor):
+    method, counted = diloco(compressor, ADAMW, 6, fragments=3, layout=LAYOUT), BitCounter()
+    for t in range(1, 7):
+        counted.count(method, 7, t, torch.float64)
+        assert bool(method.stages(t)) == (t % 2 == 0)
+    scales = 3 if isinstance(compressor, ScaledSign) else len(SIZES)
+    assert (counted.bits_up, counted.bits_down) == (7 + 32 * scales, 32 * 7)
+
+
+def test_streaming_refuses_what_does_not_fit():
+    for words, options in {
+        "fragments=4: must divide period=6": {"fragments": 4},
+        "fragments=6: whole parameter tensors make 4": {"fragments": 6},
+        "delay=6: must be at least 0 and less than period=6": {"delay": 6},
+        "mixing=0: must lie": {"mixing": 0},
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            diloco(Identity(), ADAMW, 6, layout=LAYOUT, **options)
+    with pytest.raises(ValueError, match="blocks of the compressor cross fragments"):
+        diloco(Blocks(ScaledSign(), (2, 5)), ADAMW, 6, layout=LAYOUT, fragments=2).check(7)
 
 
 @pytest.mark.parametrize(("period", "nesterov", "scale"), [(1, True, "original"), (4, False, "spectral")])

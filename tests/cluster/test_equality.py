@@ -54,6 +54,12 @@ VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "layer uplink_only": ("algorithm=cd_adam", "partition=layer", "algorithm.uplink_only=true"),
     "layer clipped": ("algorithm=cd_adam", "partition=layer", "clip_aggregate=0.005"),
 }
+FRAGMENTS = {  # of models of several tensors
+    "muloco in fragments": (
+        *("algorithm=muloco", "algorithm.period=2", "algorithm.fragments=2", "algorithm.delay=1"),
+        *("algorithm.mixing=0.5", "algorithm.uplink_only=false"),
+    ),
+}
 WHOLE = {
     "demo",
     "dion",
@@ -85,7 +91,7 @@ SHARDED = "cluster.server=sharded"
 
 def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str) -> list[RunConfig]:
     common = (*TASKS[task], f"cluster.workers={workers}", "device=cpu", "threads=1", "lr=[0.003,0.01]", "rounds=8")
-    return [variant(*common, *more, *VARIANTS[name], results=place) for name in names]
+    return [variant(*common, *more, *(VARIANTS | FRAGMENTS)[name], results=place) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,7 @@ def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str)
                 *(("batches", 2, 8), ("batches", 4, 4), ("digits", 2, 8), ("digits", 4, 4)),
             ]
         ),
-        ("language", 2, 4, (*LANGUAGE, "diloco")),
+        ("language", 2, 4, (*LANGUAGE, "diloco", *FRAGMENTS)),
     ],
 )
 def test_ranks_equal_the_simulation(

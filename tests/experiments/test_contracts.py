@@ -89,6 +89,9 @@ ALGORITHMS = [
     *(of_configuration("sparta", compressor=RandomK(k=k)) for k in (3, 12)),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5)),
     of_configuration("sparseloco", compressor=ChunkTopKBins(2, 5), aggregate="senders"),
+    of_configuration("diloco", period=4, fragments=2, delay=3, mixing=0.5),
+    of_configuration("sparseloco", compressor=ChunkTopKBins(3, 4), period=2, fragments=2),
+    of_configuration("muloco", period=2, fragments=2, delay=1, uplink_only=False),
     of_configuration("muloco", compressor=Identity(), nesterov=True, scale="original"),
 ]
 FEW = synthetic(rows=41, features=6, workers=4, heterogeneity=0.5)

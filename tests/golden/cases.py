@@ -111,6 +111,8 @@ _SHAPES = {
     "cd_adam-dct_top_k": "algorithm=cd_adam compressor=dct_top_k compressor.k=3 compressor.side=8",
     "muloco": "algorithm=muloco algorithm.period=3 lr=0.02 weight_decay=0.01",
     "muloco-nesterov": "algorithm=muloco algorithm.period=4 algorithm.nesterov=true lr=0.02",
+    "muloco-streaming": "algorithm=muloco algorithm.period=2 algorithm.fragments=2 algorithm.delay=1 "
+    "algorithm.mixing=0.5 algorithm.uplink_only=false lr=0.02",
     "lamb": "algorithm=lamb lr=0.02 weight_decay=0.01",
     "onebit_lamb": "algorithm=onebit_lamb algorithm.warmup=4 lr=0.02 weight_decay=0.01",
     "dion": "algorithm=dion lr=0.02 weight_decay=0.01",

@@ -12,6 +12,11 @@ Sources: McMahan et al. 2016; Douillard et al. 2023, arXiv 2311.08105; Sarfi et 
 and in place of what is behind (1) for SPARTA, with coordinates S that are given
 
     all       (5) x_i[k] ← mean_j x_j[k] for k in S
+
+Streaming (Douillard et al. 2025, arXiv 2501.18512): the coordinates fall into P fragments. Where t = kH/P, (2) to (4)
+without x_i ← x are of fragment (k − 1) mod P alone. After (1) of the round that is τ later, or after (4) for τ = 0,
+
+    worker i  (6) x_i ← (1 − a)x_i + ax for the coordinates of the fragment
 """
 
 from collections.abc import Callable
@@ -45,11 +50,13 @@ def adamw(lr: float, beta1: float, beta2: float, eps: float, weight_decay: float
     return step
 
 
-def local_steps(gradient, x, n, inner, rounds, period, eta=1.0, mu=0.0, compress=list, beta=0.0, chosen=None):
-    """The common x after every round; `chosen` says which coordinates of a vector are sent."""
+def local_steps(
+    gradient, x, n, inner, rounds, period, eta=1.0, mu=0.0, compress=list, beta=0.0, chosen=None, down=None
+):
+    """The common x after every round. `chosen`: the coordinates of a vector that are sent. `down`: C of the mean."""
     d = len(x)
     own, errors = [list(x) for _ in range(n)], [[0.0] * d for _ in range(n)]
-    b, path = [0.0] * d, []
+    b, lost, path = [0.0] * d, [0.0] * d, []
     for t in range(1, rounds + 1):
         for i in range(n):
             own[i] = inner(i, t, own[i], gradient(i, own[i]))  # (1)
@@ -62,9 +69,46 @@ def local_steps(gradient, x, n, inner, rounds, period, eta=1.0, mu=0.0, compress
                 for k in chosen(e) if chosen else range(d):
                     senders[k] += 1
             delta = [total[k] / max(1, senders[k]) for k in range(d)]  # (3)
+            if down:
+                wanted = plus(delta, lost, beta)
+                delta = down(wanted)
+                lost = plus(wanted, delta, -1)
             b = plus(delta, b, mu)
             x = [x[k] - eta * (delta[k] + mu * b[k]) for k in range(d)]  # (4)
             own = [list(x) for _ in range(n)]
+        path.append(list(x))
+    return path
+
+
+def streaming(gradient, x, n, inner, rounds, period, fragments, delay, a, eta, mu, compress, beta, down):
+    """The common x after every round. Fragments are lists of coordinates."""
+    d, each, x = len(x), period // len(fragments), list(x)
+    own, errors = [list(x) for _ in range(n)], [[0.0] * d for _ in range(n)]
+    b, lost, path, taken = [0.0] * d, [0.0] * d, [], {}
+    for t in range(1, rounds + 1):
+        for i in range(n):
+            own[i] = inner(i, t, own[i], gradient(i, own[i]))  # (1)
+        if t % each == 0:
+            part = taken[t + delay] = fragments[(t // each - 1) % len(fragments)]
+            total = [0.0] * len(part)
+            for i in range(n):
+                e = [x[k] - own[i][k] + beta * errors[i][k] for k in part]
+                c = compress(e)
+                total = plus(total, c)
+                for k, error in zip(part, plus(e, c, -1), strict=True):
+                    errors[i][k] = error  # (2)
+            delta = [one / n for one in total]  # (3)
+            if down:
+                wanted = plus(delta, [lost[k] for k in part], beta)
+                delta = down(wanted)
+                for k, error in zip(part, plus(wanted, delta, -1), strict=True):
+                    lost[k] = error
+            for k, one in zip(part, delta, strict=True):
+                b[k] = mu * b[k] + one
+                x[k] -= eta * (one + mu * b[k])  # (4)
+        for k in taken.pop(t, []):
+            for i in range(n):
+                own[i][k] = (1 - a) * own[i][k] + a * x[k]  # (6)
         path.append(list(x))
     return path
 
