@@ -16,7 +16,7 @@ from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
 from experiments.config.compose import choices, packages_of, parse, register, roots, search_path
-from experiments.config.messages import explain_hydra_errors
+from experiments.config.messages import explain_hydra_errors, refuse_misspelt
 
 _SHOWN = {
     "run": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
@@ -57,6 +57,7 @@ def start(
             return
         if not is_about_hydra:
             overrides = rewrite(overrides)
+            refuse_misspelt(overrides, _keys(name), roots(packages_of(overrides), folders))
         if asked.multirun:
             overrides = _with_swept_options(overrides)
         register()
@@ -107,12 +108,20 @@ def _help(about: str, name: str, places: Sequence[Path]) -> str:
     )
 
 
+def _keys(name: str) -> list[str]:
+    kinds = (*_SHOWN[name][1], schema.LaunchConfig)
+    return [f"{_prefix(kind)}{one.name}" for kind in kinds for one in fields(kind)]
+
+
+def _prefix(kind: type) -> str:
+    return "cluster." if kind is schema.ClusterConfig else ""
+
+
 def _key(kind: type, one: schema.Field) -> str:
     about, default = schema.about(one), one.default
     said = ", ".join([*schema.limits(one.type), *([f"unit: {about.unit}"] if about.unit else [])])
     written = default if isinstance(default, str) else json.dumps(default)
-    prefix = "cluster." if kind is schema.ClusterConfig else ""
-    return _entry(f"{prefix}{one.name}={written}", about.help + (f" ({said})" if said else ""))
+    return _entry(f"{_prefix(kind)}{one.name}={written}", about.help + (f" ({said})" if said else ""))
 
 
 def _entry(name: str, text: str) -> str:
