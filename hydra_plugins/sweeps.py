@@ -52,9 +52,10 @@ class Grid(BasicSweeper):
 
 
 class Processes(Launcher):
-    """Runs what is not finished, `jobs` at once, lists what failed, and returns what each run is selected by.
+    """Runs what is not finished, `jobs` at once, and lists what failed.
 
-    One that failed returns NaN, which a sweeper that searches takes for a failed trial; `Study` ends with status 1.
+    A sweeper that searches gets what each run is selected by; NaN, for a run that failed, is a failed trial to it.
+    `Study` ends with status 1.
     """
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -84,9 +85,10 @@ class Processes(Launcher):
             failed = sweep(found, launch)
             if not launch.dry_run:
                 _launched.append((found, failed))
+            values = [cell.value(launch.select) if _searches(self._config) else None for cell in found]
             return [
-                JobReturn(line, status=JobStatus.COMPLETED, _return_value=cell.value(launch.select))
-                for line, cell in zip(lines, found, strict=True)
+                JobReturn(line, status=JobStatus.COMPLETED, _return_value=value)
+                for line, value in zip(lines, values, strict=True)
             ]
 
 
@@ -95,9 +97,9 @@ class Study(Callback):
 
     def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
         """Refuse to plan what follows from results."""
-        sweeper = config.hydra.runtime.choices["hydra/sweeper"]
         with exit_with_message():
-            if config.dry_run and sweeper not in ("grid", "basic"):
+            if config.dry_run and _searches(config):
+                sweeper = config.hydra.runtime.choices["hydra/sweeper"]
                 raise UsageError(
                     f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "
                     "has none of; plan one of its runs, without -m"
@@ -115,6 +117,11 @@ class Study(Callback):
             report(cells, config.select, _flags(config))
             if failed:
                 raise RunError(f"{len(failed)} of {len(cells)} runs failed, see above; the others are done")
+
+
+def _searches(config: DictConfig) -> bool:
+    """Whether the sweeper's runs follow from the results of earlier ones."""
+    return config.hydra.runtime.choices["hydra/sweeper"] not in ("grid", "basic")
 
 
 def _compose(lines: Sequence[Sequence[str]], config: DictConfig) -> list[DictConfig]:

@@ -152,7 +152,9 @@ def choices(group: str, places: Iterable[Path]) -> list[str]:
 
 def resolve(composed: DictConfig) -> Config:
     """The values of a composed configuration without Hydra's own. Raises UsageError where one is not set."""
-    own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+    own = composed
+    if "hydra" in composed:
+        own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
     try:
         values = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
