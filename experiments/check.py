@@ -14,6 +14,7 @@ damaged folder has a line. The exit status is 0 if all is well, 1 if a check fai
 """
 
 import argparse
+import gc
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -22,8 +23,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
+from experiments.config.application import resume_collection
 from experiments.config.compose import parse
-from experiments.entries.entry import find
 from plots.runs.find import folders
 from plots.runs.read import open_run, retry
 
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         for override in map(parse, given.options):
             OmegaConf.update(options, override.key_or_group, override.value())
         node: Any = OmegaConf.to_container(options)
+        gc.disable()  # until `resume_collection`
         try:
             import pytest
         except ModuleNotFoundError as error:
@@ -60,9 +62,11 @@ def main(arguments: list[str] | None = None) -> None:
 
         torch.set_num_threads(1)  # equality bit for bit is promised for one
         found = subject(node)
+        resume_collection()
         print(f"{found.kind} {' '.join([given.target, *given.options])}", flush=True)
-        # Neither this project's pytest settings nor the caller's apply.
-        own = f"-c {os.devnull} -p no:cacheprovider --assert=plain -q --no-header --tb=short -rs".split()
+        # Neither this project's pytest settings nor the caller's apply. No contract uses hypothesis.
+        plugins = "-p no:cacheprovider -p no:hypothesispytest"
+        own = f"-c {os.devnull} {plugins} --assert=plain -q --no-header --tb=short -rs".split()
         status = pytest.main(
             [str(CONTRACTS / f"test_{found.kind}.py"), "--rootdir", str(CONTRACTS), *own],
             plugins=[_Given(found.fixture, found.values)],
@@ -78,6 +82,8 @@ def check_folders(place: Path) -> None:
 
     Raises RunError if one is damaged, and DataError if data for an entry are missing.
     """
+    from experiments.entries.entry import find  # and pandas
+
     found = {folder: _damage(folder) for folder in folders(place)}
     if entries := find(place):
         from experiments.entries.verify import agreement, problems  # torch, as what follows
