@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # also where `__getattr__` looks names up
     from .base import Compressor, Floats, Identity, Payload, Shardable, Unpacked, tensors
     from .bin_means import BinMeans
     from .blocks import Blocks
+    from .chain import Chain
     from .chunk_top_k import ChunkTopK, ChunkTopKBins
     from .dct import DctTopK
     from .dither import LinfDither, Nuqsgd, Qsgd

@@ -43,7 +43,7 @@ class ChunkTopK(Shardable):
         missing = -x.shape[-1] % self.chunk
         size = pad(x.abs(), (0, missing), value=-1).unflatten(-1, (-1, self.chunk))
         within = size.sort(stable=True, dim=-1, descending=True).indices[..., : self.k]
-        count = self._count(x.shape[-1])
+        count = self.count(x.shape[-1])
         begins = torch.arange(within.shape[-2], device=x.device).unsqueeze(-1) * self.chunk
         places = (within + begins).flatten(-2)[..., :count]
         codes = within.flatten(-2)[..., :count]
@@ -57,12 +57,12 @@ class ChunkTopK(Shardable):
 
     def sent(self, payload: Any, d: int) -> Tensor:
         indices: Tensor = payload.indices
-        ones = indices.new_ones(*indices.shape[:-1], self._count(d), dtype=torch.bool)
+        ones = indices.new_ones(*indices.shape[:-1], self.count(d), dtype=torch.bool)
         return ChunkTopK.decode(self, Chosen(ones, indices), d)
 
     def cut(self, payload: Chosen, shard: Shard) -> Chosen:
-        begin, count = shard.begin // self.chunk * self.k, self._count(shard.size)
-        sent = Shard((0, begin, begin + count, self._count(shard.d)), 1)
+        begin, count = shard.begin // self.chunk * self.k, self.count(shard.size)
+        sent = Shard((0, begin, begin + count, self.count(shard.d)), 1)
         return Chosen(payload.values[..., begin : begin + count], packed_shard(payload.indices, self._width, sent))
 
     def places(self, d: int) -> Sequence[int]:
@@ -70,7 +70,7 @@ class ChunkTopK(Shardable):
         return range(step, d, step)
 
     def bits(self, d: int) -> int:
-        return self._count(d) * (32 + self._width)
+        return self.count(d) * (32 + self._width)
 
     def pi(self, d: int) -> float:
         return min(1.0, self.k / min(self.chunk, d))
@@ -79,7 +79,7 @@ class ChunkTopK(Shardable):
     def _width(self) -> int:
         return (self.chunk - 1).bit_length()
 
-    def _count(self, d: int) -> int:
+    def count(self, d: int) -> int:
         """K of d coordinates."""
         return d // self.chunk * self.k + min(self.k, d % self.chunk)
 
@@ -114,7 +114,7 @@ class ChunkTopKBins(ChunkTopK):
         return ChosenBins(self._bins.encode_shard(values, whole(values.shape[-1])), indices)
 
     def decode(self, payload: Any, d: int) -> Tensor:
-        values = self._bins.decode(payload.values, self._count(d))
+        values = self._bins.decode(payload.values, self.count(d))
         return super().decode(Chosen(values, payload.indices), d)
 
     def cut(self, payload: Any, shard: Shard) -> Any:
@@ -124,13 +124,13 @@ class ChunkTopKBins(ChunkTopK):
         return ()
 
     def bits(self, d: int) -> int:
-        return self._bins.bits(self._count(d)) + self._count(d) * self._width
+        return self._bins.bits(self.count(d)) + self.count(d) * self._width
 
     def pi(self, d: int) -> float:
-        return super().pi(d) * self._bins.pi(self._count(d))
+        return super().pi(d) * self._bins.pi(self.count(d))
 
     def check(self, d: int) -> None:
-        self._bins.check(self._count(d))
+        self._bins.check(self.count(d))
 
     @property
     def _bins(self) -> BinMeans:

@@ -13,6 +13,7 @@ from algorithms.compressors import (
     Bf16,
     BinMeans,
     Blocks,
+    Chain,
     ChunkTopK,
     ChunkTopKBins,
     Dynamic4,
@@ -57,7 +58,8 @@ COMPRESSORS = [  # one a path through the code
     Qsgd(300), Natural(), Sign(), Sign(zero=True), SignMean(4), Int4(10), Nf4(10), Dynamic4(10), LinfDither(10),
     Nuqsgd(10), Bf16(), Bf16(stochastic=True), Fp16(), Fp8(10), Fp8(10, "e5m2", stochastic=True), BinMeans(),
     ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)),
-    Blocks(RandomK(k=3), (30, 7)),
+    Blocks(RandomK(k=3), (30, 7)), Chain(ChunkTopK(3, 10), ScaledSign()), Chain(RandomK(k=9, unbiased=True), Qsgd(7)),
+    Chain(RandomK(k=20), Chain(TopK(k=5, index_bits="packed"), Int4(10))),
 ]  # fmt: skip
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
 DOWN = MessageKey(seed=3, direction="down", round=5)
@@ -81,6 +83,18 @@ VALUED = {
 @pytest.fixture(params=COMPRESSORS, ids=str)
 def compressor(request):
     return request.param
+
+
+def test_a_chain_compresses_the_values_that_are_sent():
+    first, chain = RandomK(k=20), Chain(RandomK(k=20), Chain(TopK(k=5), Int4(64)))
+    drawn = first(NORMAL, DOWN).nonzero().flatten().tolist()
+    kept = sorted(sorted(drawn, key=lambda j: -abs(NORMAL[j]))[:5])
+    expected = torch.zeros_like(NORMAL)
+    expected[kept] = expected.new_tensor(groups.int4([NORMAL[j].item() for j in kept], 64))
+    torch.testing.assert_close(chain(NORMAL, DOWN), expected, rtol=0, atol=1e-15)
+    assert chain.bits(D) == 64 + 5 * 32 + 5 * 4 + 32
+    with pytest.raises(ValueError, match="sends no floats"):
+        Chain(ChunkTopKBins(3, 10), ScaledSign())
 
 
 @pytest.mark.parametrize("scale", [1e30, 1e-30])
