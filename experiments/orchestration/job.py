@@ -44,7 +44,7 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
     with exit_with_message():
-        train_here(read(yaml.safe_load(file.read_text()), packages))
+        train_here(read(yaml.load(file.read_text(), yaml.CSafeLoader), packages))
 
 
 def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:

@@ -112,7 +112,9 @@ class StudyFolder:
         """Write the configurations, each of them whole or not at all, and then add the cells to the study."""
         for cell in cells:
             with atomic(self.job(cell.id)) as file:
-                file.write_text(yaml.safe_dump(plain(cell.run), sort_keys=False, allow_unicode=True))
+                file.write_text(
+                    yaml.dump(plain(cell.run), None, yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+                )
         listed = self.path / "cells.txt"
         before = listed.read_text().split() if listed.exists() else []
         with atomic(listed) as file:
