@@ -4,8 +4,11 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache, partial, reduce
 from itertools import groupby, islice, takewhile
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +28,26 @@ Row = dict[str, Any]
 
 
 def read_yaml(content: bytes, file: Path) -> Any:
-    """A run's configuration. Its size, depth and aliases are checked before any object is built."""
+    """A run's configuration. Its size, depth and aliases are checked before any object is built.
+
+    Runs of a sweep differ in few keys. Each text of a top-level key is parsed once, and runs share its value.
+    """
+    texts = re.split(rb"\n(?:#.*\n)?(?=\w+:|\Z)", content)  # without the comment at the end
     try:
-        if len(content) <= LARGEST and all(map(_Bounds().admits, yaml.parse(content, yaml.CSafeLoader))):
-            return yaml.load(content, yaml.CSafeLoader)
-    except yaml.YAMLError as error:
+        parts = [*map(_parsed, texts)] if len(content) <= LARGEST else [None]
+        if None not in parts:
+            return reduce(or_, parts)
+    except (TypeError, yaml.YAMLError) as error:
         raise ValueError(f"{file}: not YAML") from error
     raise ValueError(f"{file}: larger or deeper than a configuration is, or with aliases")
+
+
+@lru_cache(1024)
+def _parsed(text: bytes) -> Any:
+    """The value of a YAML document; None if it is beyond the limits."""
+    if all(map(_Bounds().admits, yaml.parse(text, yaml.CSafeLoader))):
+        return yaml.load(text, yaml.CSafeLoader) or {}
+    return None
 
 
 class _Bounds:
@@ -55,7 +71,7 @@ def read_lines(folder: Path) -> Iterator[bytes]:
     """The verified lines of metrics.jsonl; a run may be in the middle of the last one, which is left out."""
     file = folder / METRICS
     with regular(file).open("rb") as stream:
-        lines = iter(lambda: stream.readline(checksums.LONGEST), b"")
+        lines = iter(partial(stream.readline, checksums.LONGEST), b"")
         yield from checksums.verify_rows(takewhile(lambda line: line.endswith(b"\n"), lines), file)
 
 

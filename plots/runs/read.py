@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from plots.runs.columns import declare, metric_among
 from plots.runs.files import CONFIG, ENVIRONMENT, FILES, METRICS, STATUS, last_rows, read_json, read_lines, read_yaml
 
 if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
+    import numpy as np
     import pandas as pd
 
 STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")
@@ -93,21 +95,22 @@ class RunRecord:
         return metric_among(measured, self.environment.get("metric"))
 
     @cached_property
-    def rows(self) -> pd.DataFrame:
-        """Every whole row of metrics.jsonl, without its checksum; what a row does not have is NaN.
+    def rows(self) -> dict[str, np.ndarray]:
+        """Every whole row of metrics.jsonl, by column, without its checksum; what a row does not have is NaN.
 
         Raises ValueError, naming the file and line, where it is damaged.
         """
-        import pandas as pd
+        import numpy as np
 
-        lines = b",".join(read_lines(self.folder))
-        rows = pd.DataFrame(json.loads(b"[%b]" % lines)).drop(columns=checksums.KEY, errors="ignore")
-        return rows.astype(dict.fromkeys(rows.select_dtypes("object"), float))  # where values are missing
+        rows = json.loads(b"[%b]" % b",".join(read_lines(self.folder)))
+        names = dict.fromkeys(name for row in rows for name in row if name != checksums.KEY)
+        columns = {name: np.array([row.get(name) for row in rows]) for name in names}
+        return {name: each.astype(float) if each.dtype.kind not in "ifb" else each for name, each in columns.items()}
 
     @property
     def columns(self) -> list[str]:
         """The names of the rows' columns."""
-        return [str(name) for name in self.rows]
+        return list(self.rows)
 
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
@@ -117,9 +120,15 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     where gradients are of all rows); for `plots.runs.network` workers, ranks and trials, the number of step sizes;
     for drawing task_label, label, color, marker; and selected_by, the metric that the task declares.
     """
+    import numpy as np
     import pandas as pd
 
-    rows = pd.concat([run.rows for run in runs], ignore_index=True)
+    names = dict.fromkeys(name for run in runs for name in run.rows)
+    nothing = [np.full(len(run.rows["round"]), math.nan) for run in runs]
+    rows = pd.DataFrame({
+        name: np.concatenate([run.rows.get(name, none) for run, none in zip(runs, nothing, strict=True)])
+        for name in names
+    })  # fmt: skip
     about = beside(runs, [_about(run) for run in runs])
     first = ["task", "algorithm", "compressor", "seed"]
     return pd.concat([about[first], rows, about.drop(columns=first)], axis=1)
@@ -130,7 +139,7 @@ def beside(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | pd.Da
     import pandas as pd
 
     each = pd.DataFrame(facts)
-    return each.loc[each.index.repeat([len(run.rows) for run in runs])].reset_index(drop=True)
+    return each.loc[each.index.repeat([len(run.rows["round"]) for run in runs])].reset_index(drop=True)
 
 
 def _about(run: RunRecord) -> dict[str, Any]:
@@ -149,7 +158,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
         # How many could serve, and how often messages crossed: as recorded, or what holds of any method.
         "servers": run.environment.get("servers", -(-d // 2**12)),
         "exchanges": run.environment.get("exchanges", 2),
-        "trials": run.rows["trial"].nunique(),
+        "trials": len(set(run.rows["trial"].tolist())),
         "task_label": run.config["task"]["display"]["label"],
         "selected_by": run.environment.get("metric"),
         **run.display,
@@ -179,7 +188,7 @@ def _examined(place: Path) -> RunRecord:
         return _checked(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
     if place.is_symlink() and not (place / CONFIG).exists():
         raise ValueError(f"{place}: a link, which is not followed; put the folder itself there")
-    there = [name for name in FILES if (place / name).exists()]
+    there = {*os.listdir(place)}.intersection(FILES)
     config = read_yaml(checksums.read(place / CONFIG), place / CONFIG)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
     status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet

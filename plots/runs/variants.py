@@ -128,10 +128,10 @@ def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     texts = _texts(runs)
     return {
         Path(str(folder)): ", ".join(
-            f"{str(key).removesuffix('._target_')}={text}" for key, text in mine.dropna().items()
-        )
+            f"{key.removesuffix('._target_')}={text}" for key, text in zip(keys, mine, strict=True) if text == text
+        )  # a missing setting is NaN
         for group, keys in _distinguishing(texts)
-        for folder, mine in group[keys].iterrows()
+        for folder, mine in zip(group.index, group[keys].to_numpy(), strict=True)
     }
 
 

@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 from folder_support import change, folder
 from renewing import renew
 
 from plots.runs import columns, find
+from plots.runs.files import read_yaml
 
 
 @pytest.fixture
@@ -92,3 +94,14 @@ def test_no_folder_takes_the_others_down(results: Path, monkeypatch: pytest.Monk
     assert all(f"{runs[name].folder}" in runs[name].error for name in BOMBS)
     assert runs["shut"].folder == shut / "shut"
     assert runs["0"].is_finished
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: b", "\nb: 2", "c:\nd: 4\n", "# no comment", "\n# e: 5", "f\n\ng: '6'", '"h: [', "{i: 7", "é: ü", "- 8"],
+)
+def test_a_configuration_is_read_as_the_whole_document_is(text: str) -> None:
+    """Keys are parsed one by one, whatever stands in a value and however a key is written."""
+    config = {"first": text, text: {"inner": [text, {"deeper": text * 30}]}, "list": [1.0, text], "last_2": text}
+    content = yaml.safe_dump(config, sort_keys=False, allow_unicode=True) + "# crc32: 01234567\n"
+    assert read_yaml(content.encode(), Path()) == config
