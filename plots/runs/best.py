@@ -105,13 +105,17 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
     seeds = set(rows["seed"].unique() if seeds is None else seeds)
     higher = higher_is_better(rule.metric)
     geometric = not higher and not (rows[rule.metric] < 0).any()
-    last_round, ranks = rows["round"].max(), []
-    for lr, of_lr in rows.sort_values("round").groupby("lr"):
-        trials = [trial for _, trial in of_lr.groupby("seed")]
-        value = _mean(np.array([_value(trial, rule, geometric) for trial in trials]), geometric)
-        done = set(of_lr["seed"]) == seeds and all(trial["round"].iloc[-1] == last_round for trial in trials)
+    last_round, ranks, rows = rows["round"].max(), [], rows.sort_values("round")
+    columns = {name: rows[name].to_numpy() for name in ("round", "train_loss", rule.metric) if name in rows}
+    trials: dict[float, dict[int, Columns]] = {}
+    parts: dict = rows.groupby(["lr", "seed"]).indices
+    for (lr, seed), places in sorted(parts.items()):
+        trials.setdefault(lr, {})[seed] = {name: values[places] for name, values in columns.items()}
+    for lr, of_lr in trials.items():
+        value = _mean(np.array([_value(trial, rule, geometric) for trial in of_lr.values()]), geometric)
+        done = of_lr.keys() == seeds and all(trial["round"][-1] == last_round for trial in of_lr.values())
         why_not = "" if done and math.isfinite(value) else "not finished"
-        if not why_not and any(ends_above_its_start(trial, rule.metric) for trial in trials):
+        if not why_not and any(ends_above_its_start(trial, rule.metric) for trial in of_lr.values()):
             why_not = "ends above its start"
         ranks.append((lr, value, why_not))
     ranks = pd.DataFrame(ranks, columns=["lr", "value", "why_not"]).set_index("lr")

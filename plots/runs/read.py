@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import chain
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -103,8 +104,8 @@ class RunRecord:
         import numpy as np
 
         rows = json.loads(b"[%b]" % b",".join(read_lines(self.folder)))
-        names = dict.fromkeys(name for row in rows for name in row if name != checksums.KEY)
-        columns = {name: np.array([row.get(name) for row in rows]) for name in names}
+        names = dict.fromkeys(chain.from_iterable(rows))
+        columns = {name: np.array([row.get(name) for row in rows]) for name in names if name != checksums.KEY}
         return {name: each.astype(float) if each.dtype.kind not in "ifb" else each for name, each in columns.items()}
 
     @property

@@ -59,11 +59,13 @@ class Variant:
 
 def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
     """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
+    import numpy as np
+
     runs = [variant.run for variant in variants]
     looks = [{"algorithm": one.name, "label": one.label, "color": one.color, "dash": one.dash} for one in variants]
     frame = read.table(runs)
     frame[["algorithm", "label", "color", "dash"]] = beside(runs, looks)
-    return frame[[lr in variant.lrs for variant in variants for lr in variant.run.rows["lr"]]]
+    return frame[np.concatenate([np.isin(variant.run.rows["lr"], variant.lrs) for variant in variants])]
 
 
 def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
@@ -190,12 +192,14 @@ def _differing(texts: pd.DataFrame) -> list[str]:
     found = []
     for key in texts.columns[texts.nunique(dropna=False) > 1]:
         parts = key.split(".")
+        if _NOT_OF_A_CURVE & {key, parts[0]} or _NOT_ANYWHERE & {*parts}:
+            continue
         groups = key.removesuffix("._target_").split(".")[:-1]
         above = {".".join([*groups[: depth + 1], "_target_"]) for depth in range(len(groups))} & {*texts}
         is_apart = not above or texts.groupby([*above], dropna=False)[key].nunique(dropna=False).max() > 1
         having, shared = texts[texts[key].notna()], {parts[-1], f"cluster.{parts[-1]}"} & {*texts} - {key}
         is_copy = having[[*shared]].eq(having[key], axis=0).any(axis=1).all()
-        if is_apart and not is_copy and not _NOT_OF_A_CURVE & {key, parts[0]} and not _NOT_ANYWHERE & {*parts}:
+        if is_apart and not is_copy:
             found.append(key)
     return found
 
