@@ -60,11 +60,12 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_pa
 
 @pytest.mark.slow
 def test_an_error_in_saying_what_a_run_came_to_stops_no_other(results: str, capsys: pytest.CaptureFixture) -> None:
-    assert sweep("algorithm=sgd", "lr=0.01,0.1", results, "jobs=1", "select=final_gard_norm") == 2
+    batch = ["algorithm=sgd", "lr=[0.01,0.1]", results]
+    assert sweep(*batch, "seed=0,1", "jobs=1", "select=final_gard_norm") == 2
     said = capsys.readouterr().err
     assert said.count("finished, but its result could not be read: UsageError: ") == 2
-    for lr in (0.01, 0.1):
-        assert status(where(*SMALL, "algorithm=sgd", f"lr={lr}", results))["status"] == "finished"
+    for seed in (0, 1):
+        assert status(where(*SMALL, *batch, f"seed={seed}"))["status"] == "finished"
 
 
 @pytest.mark.slow
