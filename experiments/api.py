@@ -21,7 +21,7 @@ from typing import Any
 
 from common.errors import UsageError
 from common.progress import Display
-from experiments.config.compose import split
+from experiments.config.compose import composing, split
 from experiments.config.run import LAUNCH, load_run
 from plots.request import folder
 from plots.runs.find import chosen_runs
@@ -78,7 +78,8 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
         raise UsageError(
             f"{word}: applies only to commands; this function runs one run after the other in this process"
         )
-    runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
+    with composing():
+        runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
     for run in runs:
         check(run)
     ended: dict[str, tuple[RunRecord, Mapping[str, Any]]] = {}
