@@ -64,12 +64,11 @@ class LogisticRegression:
         self._step_unit, self._dataset = step_unit, dataset
         self._ids = range(workers) if ids is None else ids
         used, own = parts.reshape(-1), len(self._ids)
-        last = dataset.features.indices.argmax()
+        last = dataset.features.indices.argmax() if dataset.features.nnz else 0
         row = np.searchsorted(dataset.features.indptr, last, side="right")
         check_memory(
             (2 * own + 6) * self.d * self.dtype.itemsize,  # SGD's with one step size, the least that was measured
-            f"{dataset.name} has {self.d} columns (row {row} has index {dataset.features.indices[last] + 1}), "
-            f"so a run with {own} workers here",
+            f"{dataset.name} has {self.d} columns (its largest index is in row {row}), so a run with {own} workers",
             "correct the index, or take fewer workers or more ranks, on machines with more memory",
         )
         labels = dataset.labels[used]

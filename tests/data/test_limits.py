@@ -28,7 +28,7 @@ def test_an_index_that_makes_vectors_too_long(tmp_path: Path, monkeypatch: pytes
     dataset = libsvm.load_file(tmp_path / "a", tmp_path)
     with pytest.raises(DataError) as refused:
         LogisticRegression(dataset, workers=1, seed=0)
-    assert "a has 1000000000 columns (row 2 has index 1000000000), so a run with 1 workers here" in str(refused.value)
+    assert "a has 1000000000 columns (its largest index is in row 2), so a run" in str(refused.value)
 
 
 def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,12 @@ def test_start_is_zero_where_half_the_loss_is_log_2() -> None:
     assert measured["train_accuracy"].item() == pytest.approx(share)
 
 
+def test_rows_of_zeros_leave_the_regularizer() -> None:
+    task = LogisticRegression(Dataset.from_dense("zeros", np.zeros((4, D)), np.arange(4) > 1), 2, seed=0)
+    x = points()
+    close(gradients_of(task, x, 1), (0.1 * 2 * x / (1 + x**2) ** 2).expand(2, D))
+
+
 def test_huge_margins() -> None:
     dataset = sparse_problem()
     task = LogisticRegression(dataset, WORKERS, seed=0, regularization=0.1)
