@@ -75,9 +75,10 @@ def start(
 
 
 def resume_collection() -> None:
-    """Let Python look for garbage from now on, among what is made from now on."""
-    gc.freeze()
-    gc.enable()
+    """Let Python look for garbage again, among what is made from now on."""
+    if not gc.isenabled():  # a second run of this process may find garbage of the first
+        gc.freeze()
+        gc.enable()
 
 
 def _with_swept_options(overrides: Sequence[str]) -> list[str]:
