@@ -5,7 +5,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -71,13 +71,17 @@ def page_data(
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}
     frame = variant_rows(shown)
     frame = frame.assign(modelled_seconds=modelled_seconds(frame, network))
-    parts = dict(list(frame.groupby(["task", "algorithm", "run"])))
     metrics = {one.run.folder: [name for name in one.run.columns if column(name).is_measured] for one in shown}
     names = dict.fromkeys(name for some in metrics.values() for name in some)
+    columns = {name: frame[name].to_numpy() for name in ("lr", *AXES, *names)}
+    parts: dict = frame.groupby(["task", "algorithm", "run"]).indices
     settings, lists, every = facets(one.run for one in shown), dict[tuple, int](), []
+    set_to: dict = settings.to_dict("index")
     for one in shown:
-        rows, place = parts[one.run.task, one.name, one.run.id], one.run.folder
-        about = {"settings": settings.loc[[place]].iloc[0].dropna().to_dict(), "href": _href(place, seen_from)}
+        place, places = one.run.folder, parts[one.run.task, one.name, one.run.id]
+        rows = {name: values[places] for name, values in columns.items()}
+        mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing one is NaN
+        about = {"settings": mine, "href": _href(place, seen_from)}
         every.append(_run(one, rows, metrics[place], lists) | about)
     about_axes = {**ABOUT_BITS, "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
@@ -201,12 +205,13 @@ def _href(place: Path, seen_from: Path) -> str:
     return quote(os.path.relpath(place, seen_from).replace(os.sep, "/"))
 
 
-def _run(variant: Variant, rows: pd.DataFrame, metrics: Iterable[str], lists: dict[tuple, int]) -> dict:
+def _run(variant: Variant, rows: Mapping[str, np.ndarray], metrics: Iterable[str], lists: dict[tuple, int]) -> dict:
     """A run's curves: `axes` of all, and metrics of each step size. `lists` takes those of axes that are new."""
-    run, trials = variant.run, list(rows.groupby("lr"))
+    run, lrs = variant.run, np.unique(rows["lr"])
+    trials = [(float(lr), {name: values[rows["lr"] == lr] for name, values in rows.items()}) for lr in lrs]
 
-    def shown(trial: pd.DataFrame, name: str) -> list[float | int | None]:
-        kept = trial[name].iloc[kept_evaluations(len(trial[name]))].tolist()
+    def shown(trial: Mapping[str, np.ndarray], name: str) -> list[float | int | None]:
+        kept = trial[name][kept_evaluations(len(trial[name]))].tolist()
         return [value if math.isfinite(value) else None for value in kept]  # JSON knows no others
 
     return {
