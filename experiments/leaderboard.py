@@ -96,7 +96,8 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     parts = []
     for folder in _folders(track.name, results_dir).values():
         try:
-            entry, frame = read(folder), read_rows(folder)
+            entry = read(folder)
+            frame = read_rows(folder, entry)
         except (OSError, ValueError) as error:
             print(f"left out: {folder}: {error}")
             continue
