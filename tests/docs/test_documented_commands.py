@@ -149,7 +149,7 @@ def recipe(words: Words) -> list[Words]:
 
 def is_there(words: Words) -> None:
     """A module, an example."""
-    module, file = re.search(r"-m ([\w.]+)|(\S+\.(?:py|sh))", " ".join(words)).groups()
+    module, file = re.search(r"-m ([\w.]+)|(\S+\.(?:py|sh|sbatch))", " ".join(words)).groups()
     assert find_spec(module) if module else (ROOT / file).is_file()
 
 
@@ -194,6 +194,7 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"torchrun .*-m experiments\.external ": (check_strategy, None),
     r"torchrun --nnodes=2 .*\.py ": (is_there, None),
     r"torchrun .*\.py ": (is_there, execute),
+    r"sbatch .*\.sbatch ": (is_there, None),  # test_slurm_script.py runs it
     r"bash benchmarks/gpu\.sh ": (is_there, None),  # test_gpu_list.py rehearses it
     r"make ": (make, None),
     r"docker run ": (run_contained, None),  # what is to run in it is run here
