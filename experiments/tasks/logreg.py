@@ -181,7 +181,8 @@ class LogisticRegression:
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
     """A sparse matrix [p, q] times x [q, T]; `matrix @ x` takes the memory of its result twice."""
-    return x.new_empty(matrix.shape[0], x.shape[1]).addmm_(matrix, x, beta=0)
+    # Zeros, because without MKL older versions of torch multiply what is there by `beta`, and 0 times NaN is NaN.
+    return x.new_zeros(matrix.shape[0], x.shape[1]).addmm_(matrix, x)
 
 
 def _weights(margins: Tensor) -> Tensor:
