@@ -36,6 +36,7 @@ from algorithms.compressors import (
     UniformQuantize,
 )
 from algorithms.compressors.blocks import buckets
+from algorithms.compressors.elias_fano import pack_ascending, size, unpack_ascending
 from algorithms.compressors.packing import (
     pack,
     pack_by_torch,
@@ -54,12 +55,14 @@ __all__ = ["TestCompressor"]
 
 COMPRESSORS = [  # one a path through the code
     Identity(), ScaledSign(), ScaledSign("l2"), TopK(ratio=0.1), TopK(k=3, index_bits="packed"), RandomK(k=3),
+    TopK(k=5, index_bits="elias_fano"),
     RandomK(k=3, unbiased=True), MinMaxUint8(), LogQuantize(3), UniformQuantize(5), UniformQuantize(16), Qsgd(7),
     Qsgd(300), Natural(), Sign(), Sign(zero=True), SignMean(4), Int4(10), Nf4(10), Dynamic4(10), LinfDither(10),
     Nuqsgd(10), Bf16(), Bf16(stochastic=True), Fp16(), Fp8(10), Fp8(10, "e5m2", stochastic=True), BinMeans(),
     ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)),
-    Blocks(RandomK(k=3), (30, 7)), Chain(ChunkTopK(3, 10), ScaledSign()), Chain(RandomK(k=9, unbiased=True), Qsgd(7)),
-    Chain(RandomK(k=20), Chain(TopK(k=5, index_bits="packed"), Int4(10))),
+    Blocks(RandomK(k=3), (30, 7)), Chain(ChunkTopK(3, 10), ScaledSign()),
+    Chain(RandomK(ratio=0.5, unbiased=True), Qsgd(7)),
+    Chain(RandomK(ratio=0.5), Chain(TopK(ratio=0.5, index_bits="packed"), Int4(10))),
 ]  # fmt: skip
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
 DOWN = MessageKey(seed=3, direction="down", round=5)
@@ -83,6 +86,22 @@ VALUED = {
 @pytest.fixture(params=COMPRESSORS, ids=str)
 def compressor(request):
     return request.param
+
+
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (1, 70_001), (7, 7), (5, 8), (300, 70_001), (64, 1024)])
+def test_ascending_indices_come_back_in_the_bits_that_are_counted(k, d):
+    random = np.random.default_rng(k)
+    rows = torch.from_numpy(np.stack([np.sort(random.choice(d, k, replace=False)) for _ in range(3)]))
+    low = max(0, math.floor(math.log2(d / k)))
+    upper = k + (d - 1) // 2**low
+    expected = [0] * upper
+    for place, index in enumerate(rows[0].tolist()):
+        expected[index // 2**low + place] = 1
+    packed = pack_ascending(rows.view(3, 1, k), d)
+    assert unpack(packed[0, 0], upper).int().tolist() == expected
+    assert size(k, d) == upper + k * low
+    assert packed.shape == (3, 1, -(-size(k, d) // 8))
+    assert torch.equal(unpack_ascending(packed, k, d), rows.view(3, 1, k))
 
 
 def test_a_chain_compresses_the_values_that_are_sent():
@@ -245,6 +264,9 @@ def test_numbers_that_draws_alone_would_not_tell():
     assert (Qsgd(1).omega(4), Qsgd(4).omega(4)) == (2, 0.25)
     assert LinfDither(10).omega(4) == LinfDither(4).omega(4) < LinfDither(10).omega(10)
     assert [TopK(k=3, index_bits="packed").bits(d) for d in (8, 9)] == [3 * (32 + 3), 3 * (32 + 4)]
+    # l = 1: a low bit each, and a bitmap of 3 + ⌊7/2⌋ bits
+    assert TopK(k=3, index_bits="elias_fano").bits(8) == 3 * 32 + 3 + 6
+    assert round(TopK(index_bits="elias_fano").bits(10**6) / 16_000 - 32, 2) == 7.95
 
 
 def test_one_block_of_signs_has_one_scale():
@@ -404,7 +426,7 @@ def test_what_contracts_and_what_does_not():
     ("make", "message"),
     [
         (lambda: TopK(k=0), "k=0"),
-        (lambda: TopK(index_bits=16), "index_bits=16: must be 'packed' or 32"),  # type: ignore
+        (lambda: TopK(index_bits=16), "index_bits=16: must be 'packed' or 'elias_fano' or 32"),  # type: ignore
         (lambda: ScaledSign("linf"), "norm='linf': must be 'l1' or 'l2'"),  # type: ignore
         (lambda: TopK(ratio=1.5), "ratio=1.5"),
         (lambda: RandomK(ratio=0.1, k=3), "k=3, ratio=0.1: random_k takes one of the two"),
