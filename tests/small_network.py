@@ -1,10 +1,13 @@
-"""A small network with separate data for every worker, and states that went through a file."""
+"""A small network with separate data for every worker, what the harness counts, and states read from a file."""
 
 from io import BytesIO
 from typing import Any
 
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.bit_counter import BitCounter
 
 
 def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -33,6 +36,14 @@ def gradients(x: torch.Tensor, workers: int, step: int = 1) -> torch.Tensor:
     return torch.stack([
         parameters_to_vector(torch.autograd.grad(loss(net, worker, step), params)) for worker in range(workers)
     ])  # fmt: skip
+
+
+def counted(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torch.float32) -> BitCounter:
+    """The bits and bytes of so many rounds on vectors [d]."""
+    meter = BitCounter()
+    for t in range(1, rounds + 1):
+        meter.count(algorithm, d, t, dtype)
+    return meter
 
 
 def from_file(state: Any) -> Any:

@@ -7,12 +7,11 @@ from reference import groups, matrices, problem
 from reference.local_steps import adamw, local_steps
 from reference.local_steps import sgd as plain_sgd
 from reference.local_steps import sparta as plain_sparta
-from reference.local_steps import streaming as plain_streaming
 from reference.muon import Muon
+from small_network import counted
 from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, run, states
 
 from algorithms.compressors import BinMeans, Blocks, ChunkTopK, ChunkTopKBins, Identity, RandomK, ScaledSign, TopK
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.diloco import diloco
 from algorithms.methods.local_sgd import local_sgd
@@ -66,11 +65,9 @@ FRAGMENTS = {1: [range(7)], 2: [range(3), range(3, 7)], 3: [range(2), range(2, 4
 @pytest.mark.parametrize(("fragments", "delay", "mixing"), [(1, 5, 1.0), (2, 0, 1.0), (2, 4, 0.3), (3, 2, 0.7)])
 @pytest.mark.parametrize("uplink_only", [True, False])
 def test_streaming_follows_the_reference(fragments, delay, mixing, uplink_only):
-    update, theirs = inner("adamw", 0.01)
-    down, cut = None if uplink_only else plain.scaled_sign, [list(part) for part in FRAGMENTS[fragments]]
-    expected = plain_streaming(
-        problem.gradient, START, N, theirs, ROUNDS, 6, cut, delay, mixing, 0.7, 0.9, plain.scaled_sign, 0.95, down
-    )
+    (update, theirs), sign = inner("adamw", 0.01), plain.scaled_sign
+    cut = {"fragments": FRAGMENTS[fragments], "delay": delay, "a": mixing, "down": None if uplink_only else sign}
+    expected = local_steps(problem.gradient, START, N, theirs, ROUNDS, 6, 0.7, 0.9, sign, 0.95, **cut)
     ours = diloco(ScaledSign(), update, 6, uplink_only=uplink_only, fragments=fragments, delay=delay, mixing=mixing,
                   layout=LAYOUT)  # fmt: skip
     assert_close(run(ours, lr=0.01), expected)
@@ -78,12 +75,10 @@ def test_streaming_follows_the_reference(fragments, delay, mixing, uplink_only):
 
 @pytest.mark.parametrize("compressor", [ScaledSign(), Blocks(ScaledSign(), SIZES)], ids=["whole", "layer"])
 def test_fragments_send_all_coordinates_once_in_a_period(compressor):
-    method, counted = diloco(compressor, ADAMW, 6, fragments=3, layout=LAYOUT), BitCounter()
-    for t in range(1, 7):
-        counted.count(method, 7, t, torch.float64)
-        assert bool(method.stages(t)) == (t % 2 == 0)
-    scales = 3 if isinstance(compressor, ScaledSign) else len(SIZES)
-    assert (counted.bits_up, counted.bits_down) == (7 + 32 * scales, 32 * 7)
+    method = diloco(compressor, ADAMW, 6, fragments=3, layout=LAYOUT)
+    assert [t for t in range(1, 7) if method.stages(t)] == [2, 4, 6]
+    scales, meter = 3 if isinstance(compressor, ScaledSign) else len(SIZES), counted(method, 7, 6)
+    assert (meter.bits_up, meter.bits_down) == (7 + 32 * scales, 32 * 7)
 
 
 def test_streaming_refuses_what_does_not_fit():
@@ -171,14 +166,11 @@ def test_what_is_measured_of_sparta_is_the_mean_of_the_models():
 
 
 def test_silent_rounds_cost_nothing():
-    meter, algorithm = BitCounter(), diloco(TopK(k=2), SGD(), period=5)
-    seen = []
-    for t in range(1, 16):
-        meter.count(algorithm, 10, t, torch.float32)
-        seen.append((meter.bits_up, meter.bits_down, meter.payload_bytes))
-    assert seen[:4] == [(0, 0, 0)] * 4
-    assert seen[4:9] == [(128, 320, 56)] * 5
-    assert seen[-1] == (3 * 128, 3 * 320, 3 * 56)
+    algorithm = diloco(TopK(k=2), SGD(), period=5)
+    for rounds, exchanges in ((4, 0), (5, 1), (9, 1), (15, 3)):
+        meter = counted(algorithm, 10, rounds)
+        assert (meter.bits_up, meter.bits_down) == (128 * exchanges, 320 * exchanges)
+        assert meter.payload_bytes == 56 * exchanges
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,17 @@
-"""LocalSteps around torch's optimizers: a rank alone, what it refuses, and one run of two ranks.
+"""LocalSteps around torch's optimizers: a rank alone, and what it refuses.
 
-tests/cluster/test_local_steps_in_a_loop.py has every method on two ranks.
+tests/cluster/test_local_steps_in_a_loop.py has every method on two ranks, test_nodes.py two of them on two nodes.
 """
 
 import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from optimizer_support import ROUNDS
-from small_network import from_file, gradients, loss, vector
+from small_network import counted, from_file, gradients, loss, vector
 from small_network import network as of_dtype
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.optim import SGD, AdamW
@@ -47,33 +45,29 @@ def options(name: str) -> dict[str, int]:
     return {"period": NAMED[name]} if NAMED[name] else {}
 
 
-def steps(
-    net: torch.nn.Module, optimizer: torch.optim.Optimizer, count: int = ROUNDS, worker: int = 0
-) -> torch.Tensor:
+def steps(net: torch.nn.Module, optimizer: torch.optim.Optimizer, count: int = ROUNDS) -> torch.Tensor:
     """x after every step [count, 32]."""
     path = []
     for _ in range(count):
         optimizer.zero_grad()
-        loss(net, worker).backward()
+        loss(net, 0).backward()
         optimizer.step()
         path.append(vector(net))
     return torch.stack(path)
 
 
-def harness(name: str, workers: int) -> tuple[torch.Tensor, BitCounter]:
-    """Every worker's model after every round [ROUNDS, workers, 32] of the harness, and what it counts."""
-    needed = {"workers": workers, "d": D} if name == "sparseloco" else {}
+def harness(name: str) -> tuple[torch.Tensor, BitCounter]:
+    """The one worker's model after every round [ROUNDS, 32] of the harness, and what it counts."""
+    needed = {"workers": 1, "d": D} if name == "sparseloco" else {}
     made = load_method(name, **options(name), **needed)
     assert isinstance(made, Method)
-    net, meter, path = network(), BitCounter(), []
-    cluster = Simulated(replace(made, inner=INSIDE), workers, seed=3)
-    state = cluster.start(vector(net))
+    path = []
+    cluster = Simulated(replace(made, inner=INSIDE), 1, seed=3)
+    state = cluster.start(vector(network()))
     for t in range(1, ROUNDS + 1):
-        each = torch.stack([gradients(x, workers)[worker] for worker, x in enumerate(state.workers.x)])
-        state = cluster.round(each, state, LR, t)
-        meter.count(cluster.algorithm, D, t, torch.float64)
-        path.append(state.workers.x)
-    return torch.stack(path), meter
+        state = cluster.round(gradients(state.workers.x[0], 1), state, LR, t)
+        path.append(state.workers.x[0])
+    return torch.stack(path), counted(made, D, ROUNDS, torch.float64)
 
 
 def digest(optimizer: LocalSteps) -> int:
@@ -93,8 +87,8 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
 def test_a_named_method_around_adamw_is_the_harness_run_of_one_worker(name: str) -> None:
     net = network()
     optimizer = LocalSteps(AdamW(net.parameters(), LR), name, seed=3, **options(name))
-    expected, meter = harness(name, workers=1)
-    assert_same(steps(net, optimizer), expected[:, 0])
+    expected, meter = harness(name)
+    assert_same(steps(net, optimizer), expected)
     assert (optimizer.t, optimizer.meter) == (ROUNDS, meter)
 
 
@@ -129,22 +123,6 @@ def test_any_of_torchs_optimizers_may_be_inside(kind: type[torch.optim.Optimizer
     train(other, alone, 8)
     assert_same(vector(net), vector(other))
     assert not torch.equal(vector(net), vector(network()))
-
-
-def rank_of_two(rank: int, target: Path) -> None:
-    dist.init_process_group("gloo", init_method=f"file://{target}/store", rank=rank, world_size=2)
-    net = network(seed=rank)  # rank 0's parameters are the ones that count
-    optimizer = LocalSteps(AdamW(net.parameters(), LR), "sparseloco", seed=3, **options("sparseloco"))
-    torch.save((steps(net, optimizer, worker=rank), optimizer.meter.bits), target / f"{rank}.pt")
-
-
-def test_two_ranks_are_the_harness_run_of_two_workers(tmp_path: Path) -> None:
-    torch.multiprocessing.start_processes(rank_of_two, (tmp_path,), nprocs=2, start_method="fork")
-    expected, meter = harness("sparseloco", workers=2)
-    for rank in range(2):
-        path, bits = torch.load(tmp_path / f"{rank}.pt")
-        assert_same(path, expected[:, rank])
-        assert bits == meter.bits
 
 
 def test_a_restart_between_two_exchanges_changes_no_bit() -> None:

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 import pytest
 import torch
+from small_network import counted
 
 from algorithms.compressors import DctTopK, Identity, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.demo import demo
@@ -36,9 +36,7 @@ D = 836_992
 def bits_up(algorithm: Algorithm) -> int:
     """What a worker sends in round 1, in all stages; the same is received of a low rank."""
     algorithm.check(D)
-    meter = BitCounter()
-    meter.count(algorithm, D, 1, torch.float32)
-    return meter.bits_up
+    return counted(algorithm, D, 1).bits_up
 
 
 def test_the_language_model_has_so_many_parameters():

@@ -7,10 +7,10 @@ import torch
 from reference import compressors as plain
 from reference import problem
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
+from small_network import counted
 from small_support import SEED, START, N, assert_close, gradients, run, states
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
-from algorithms.core.bit_counter import BitCounter
 from algorithms.methods.zero_one_adam import Schedule, zero_one_adam
 from experiments.cluster.base import Simulated
 
@@ -57,9 +57,7 @@ def test_what_crosses_is_what_the_counters_say(schedule: tuple[int, ...]) -> Non
     ours = Schedule(freeze=freeze, kappa=kappa, stretch=stretch, longest=longest)
     letters = ["d" if ours.learns(t) else "c" if ours.exchanges(t) else "." for t in range(1, rounds + 1)]
     assert "".join(letters) == crossed
-    meter, algorithm = BitCounter(), zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest)
-    for t in range(1, rounds + 1):
-        meter.count(algorithm, 50, t, torch.float32)
+    meter = counted(zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest), 50, rounds)
     assert meter.bits_up == meter.bits_down == 32 * 50 * crossed.count("d") + (50 + 32) * crossed.count("c")
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import LR, refused, results_of, simulated, small_shards
-from small_network import from_file, loss, vector
+from small_network import counted, from_file, loss, vector
 from small_network import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
@@ -21,7 +21,6 @@ from torch.nn.utils import parameters_to_vector
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.compressors import Blocks, Identity, Int4, MinMaxUint8, Qsgd, RandomK, ScaledSign, TopK
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
@@ -294,9 +293,7 @@ def test_a_server_on_every_rank_gives_the_numbers_and_bits_of_one(name: str, ran
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_bits_are_those_of_the_method(name: str, ranks: list[dict]) -> None:
-    meter = BitCounter()
-    for t in range(1, STEPS + 1):
-        meter.count(ALGORITHMS[name], D, t, torch.float64)
+    meter = counted(ALGORITHMS[name], D, STEPS, torch.float64)
     for results in ranks:
         found = results[name]
         assert (found["t"], found["skipped"]) == (STEPS, 0)

@@ -13,14 +13,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import LR, refused, results_of, watched
-from small_network import from_file, gradients, loss, network, vector
+from small_network import counted, from_file, gradients, loss, network, vector
 from torch.optim.lr_scheduler import LambdaLR
 
 from algorithms import LocalSteps
 from algorithms.comm.consistency import BYTES
 from algorithms.compressors import BinMeans, ChunkTopK, ChunkTopKBins, Identity, RandomK, TopK
 from algorithms.compressors.base import payload_bytes
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, Update
 from algorithms.methods.bases.local_steps import LocalSteps as Method
 from algorithms.methods.diloco import diloco
@@ -260,14 +259,13 @@ def test_muon_beside_adamw_is_two_runs_of_the_harness(ranks: list[dict]) -> None
 
 @pytest.mark.parametrize("name", METHODS)
 def test_bits_are_those_of_the_harness_and_bytes_those_that_cross(name: str, ranks: list[dict]) -> None:
-    method, meter, crossing = METHODS[name], BitCounter(), []
+    method, crossing = METHODS[name], []
     for t in range(1, STEPS + 1):
-        meter.count(method, D, t, torch.float64)
         for stage in method.stages(t):
             for kind, channel in (("gather", stage.uplink), ("broadcast", stage.downlink)):
                 crossing.append((kind, payload_bytes(channel.codec(t), D, torch.float64) + BYTES))
     for results in ranks:
-        assert results[name]["meter"] == meter
+        assert results[name]["meter"] == counted(method, D, STEPS, torch.float64)
         assert results[name]["messages"] == crossing
 
 

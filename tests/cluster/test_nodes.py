@@ -9,13 +9,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import LR, refused, results_of, small_shards
-from small_network import gradients, loss, network, vector
+from small_network import counted, gradients, loss, network, vector
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
 from algorithms import CompressedOptimizer, LocalSteps, compressed
 from algorithms.compressors import ChunkTopKBins, Identity, RandomK, ScaledSign
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.diloco import diloco
@@ -172,14 +171,13 @@ def simulated(algorithm: Any, left_out: int | None = None, missing: bool = False
     ],
 )
 def test_a_node_is_one_worker_of_the_harness(name: str, algorithm: Any, options: dict, ranks: list[dict]) -> None:
-    meter, rounds = BitCounter(), STEPS - (name == "not finite")
-    for t in range(1, rounds + 1):
-        meter.count(algorithm, D, t, torch.float32)
+    rounds = STEPS - (name == "not finite")
+    bits = counted(algorithm, D, rounds).bits
     for rank, results in enumerate(ranks):
         found = results[name]
         assert torch.equal(found["x"], simulated(algorithm, **options))
         assert found["worker"] == (rank % 2, len(NODES))
-        assert (found["t"], found["skipped"], found["meter"].bits) == (rounds, STEPS - rounds, meter.bits)
+        assert (found["t"], found["skipped"], found["meter"].bits) == (rounds, STEPS - rounds, bits)
 
 
 def test_nodes_may_share_the_server(ranks: list[dict]) -> None:
@@ -197,18 +195,17 @@ def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
         assert torch.equal(results["hook"], ranks[0]["hook"])
 
 
-def simulated_local(method: Any, missing: bool = False) -> tuple[torch.Tensor, BitCounter]:
-    """Both nodes' x after every step of the harness [STEPS, 2, 32], and its bit counter."""
-    cluster, path, meter = Simulated(method, len(NODES), seed=3), [], BitCounter()
+def simulated_local(method: Any, missing: bool = False) -> torch.Tensor:
+    """Both nodes' x after every step of the harness [STEPS, 2, 32]."""
+    cluster, path = Simulated(method, len(NODES), seed=3), []
     state = cluster.start(vector(network(dtype=torch.float64)))
     for t in range(1, STEPS + 1):
         each = [gradients(x, RANKS, t)[node] for x, node in zip(state.workers.x, NODES, strict=True)]
         if missing and t == AT:
             each[1][1, 15:20] = 0
         state = cluster.round(torch.stack([some.mean(0) for some in each]), state, LR, t)
-        meter.count(method, D, t, torch.float64)
         path.append(state.workers.x)
-    return torch.stack(path), meter
+    return torch.stack(path)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +219,7 @@ def simulated_local(method: Any, missing: bool = False) -> tuple[torch.Tensor, B
     ],
 )
 def test_a_node_takes_local_steps_as_one_worker(name: str, method: Any, missing: bool, ranks: list[dict]) -> None:
-    expected, meter = simulated_local(method, missing)
+    expected, meter = simulated_local(method, missing), counted(method, D, STEPS, torch.float64)
     for rank, results in enumerate(ranks):
         found = results[name]
         torch.testing.assert_close(found["x"], expected[:, rank % 2], rtol=1e-10, atol=1e-12)

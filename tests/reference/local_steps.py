@@ -51,53 +51,32 @@ def adamw(lr: float, beta1: float, beta2: float, eps: float, weight_decay: float
 
 
 def local_steps(
-    gradient, x, n, inner, rounds, period, eta=1.0, mu=0.0, compress=list, beta=0.0, chosen=None, down=None
-):
-    """The common x after every round. `chosen`: the coordinates of a vector that are sent. `down`: C of the mean."""
-    d = len(x)
-    own, errors = [list(x) for _ in range(n)], [[0.0] * d for _ in range(n)]
-    b, lost, path = [0.0] * d, [0.0] * d, []
-    for t in range(1, rounds + 1):
-        for i in range(n):
-            own[i] = inner(i, t, own[i], gradient(i, own[i]))  # (1)
-        if t % period == 0:
-            total, senders = [0.0] * d, [0] * d
-            for i in range(n):
-                e = [x[k] - own[i][k] + beta * errors[i][k] for k in range(d)]
-                c = compress(e)
-                errors[i], total = plus(e, c, -1), plus(total, c)  # (2)
-                for k in chosen(e) if chosen else range(d):
-                    senders[k] += 1
-            delta = [total[k] / max(1, senders[k]) for k in range(d)]  # (3)
-            if down:
-                wanted = plus(delta, lost, beta)
-                delta = down(wanted)
-                lost = plus(wanted, delta, -1)
-            b = plus(delta, b, mu)
-            x = [x[k] - eta * (delta[k] + mu * b[k]) for k in range(d)]  # (4)
-            own = [list(x) for _ in range(n)]
-        path.append(list(x))
-    return path
+    gradient, x, n, inner, rounds, period, eta=1.0, mu=0.0, compress=list, beta=0.0, chosen=None, down=None,
+    fragments=None, delay=0, a=1.0,
+):  # fmt: skip
+    """The common x after every round.
 
-
-def streaming(gradient, x, n, inner, rounds, period, fragments, delay, a, eta, mu, compress, beta, down):
-    """The common x after every round. Fragments are lists of coordinates."""
-    d, each, x = len(x), period // len(fragments), list(x)
+    `chosen`: the coordinates of a vector that are sent. `down`: C of the mean. `fragments`: their coordinates.
+    """
+    d, x = len(x), list(x)
+    fragments = fragments or [range(d)]
     own, errors = [list(x) for _ in range(n)], [[0.0] * d for _ in range(n)]
-    b, lost, path, taken = [0.0] * d, [0.0] * d, [], {}
+    b, lost, path, taken, each = [0.0] * d, [0.0] * d, [], {}, period // len(fragments)
     for t in range(1, rounds + 1):
         for i in range(n):
             own[i] = inner(i, t, own[i], gradient(i, own[i]))  # (1)
         if t % each == 0:
             part = taken[t + delay] = fragments[(t // each - 1) % len(fragments)]
-            total = [0.0] * len(part)
+            total, senders = [0.0] * len(part), [0] * len(part)
             for i in range(n):
                 e = [x[k] - own[i][k] + beta * errors[i][k] for k in part]
                 c = compress(e)
                 total = plus(total, c)
                 for k, error in zip(part, plus(e, c, -1), strict=True):
                     errors[i][k] = error  # (2)
-            delta = [one / n for one in total]  # (3)
+                for j in chosen(e) if chosen else range(len(part)):
+                    senders[j] += 1
+            delta = [one / max(1, count) for one, count in zip(total, senders, strict=True)]  # (3)
             if down:
                 wanted = plus(delta, [lost[k] for k in part], beta)
                 delta = down(wanted)
@@ -108,7 +87,7 @@ def streaming(gradient, x, n, inner, rounds, period, fragments, delay, a, eta, m
                 x[k] -= eta * (one + mu * b[k])  # (4)
         for k in taken.pop(t, []):
             for i in range(n):
-                own[i][k] = (1 - a) * own[i][k] + a * x[k]  # (6)
+                own[i][k] = (1 - a) * own[i][k] + a * x[k]  # (4), or (6) of fragments
         path.append(list(x))
     return path
 
