@@ -60,14 +60,8 @@ FRAGMENTS = {  # of models of several tensors
         *("algorithm.mixing=0.5", "algorithm.uplink_only=false"),
     ),
 }
-WHOLE = {
-    "demo",
-    "dion",
-    "ef21_muon",
-    "powersgd",
-    "sparseloco",
-    "sparseloco senders",
-}  # their server needs vectors whole
+# Their server needs vectors whole.
+WHOLE = {"demo", "dion", "ef21_muon", "powersgd", "sparseloco", "sparseloco senders"}
 
 TASKS = {
     "logreg": ("task=logreg/breast_cancer", "eval_every=2"),

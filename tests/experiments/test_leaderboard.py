@@ -30,18 +30,7 @@ def enter(place: Path, name: str, rate: float, bits: float = 32.0, version: str 
         marker="o", family="made up", overrides=[], packages=[], memory=2.0, parts={"memory": name, "update": "SGD"},
         seeds=list(range(seeds)), tasks={task: chosen}, code={}, machines=[],
     )  # fmt: skip
-    looks = [
-        "label",
-        "color",
-        "marker",
-        "family",
-        "memory",
-        "part.memory",
-        "part.update",
-        "note",
-        "task_label",
-        "algorithm",
-    ]
+    looks = ["label", "color", "marker", "family", "memory", "part.memory", "part.update", "note", "task_label"]
     rows = pd.concat([trials, judged]).drop(columns=looks).assign(algorithm="any", compressor="Any", run="1")
     write(entry, rows, place / "leaderboard" / TRACK / name)
 

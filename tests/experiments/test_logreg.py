@@ -102,16 +102,6 @@ def test_gradients_and_evaluation(split: str, regularization: float) -> None:
         assert measured["train_accuracy"][trial].item() == pytest.approx(right)
 
 
-def test_start_is_zero_where_half_the_loss_is_log_2() -> None:
-    task = LogisticRegression(sparse_problem(), WORKERS, seed=0)
-    assert torch.equal(task.start(), torch.zeros(D, dtype=torch.float64))
-    measured = measured_of(task, task.start())
-    assert measured["train_loss"].item() == pytest.approx(np.log(2), rel=1e-15)
-    # Every margin is zero there, and zero counts as +1.
-    share = (sparse_problem().labels[:102] == 1).mean()
-    assert measured["train_accuracy"].item() == pytest.approx(share)
-
-
 def test_rows_of_zeros_leave_the_regularizer() -> None:
     task = LogisticRegression(Dataset.from_dense("zeros", np.zeros((4, D)), np.arange(4) > 1), 2, seed=0)
     x = points()

@@ -204,15 +204,8 @@ def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture)
 def test_runs_are_the_same_by_any_launcher(launcher: str, results: str, tmp_path: Path) -> None:
     if launcher != "basic":
         pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
-    line = [
-        sys.executable,
-        "-m",
-        "experiments.run",
-        "-m",
-        *SMALL,
-        "algorithm=sgd",
-        results,
-    ]  # whose `__main__` is what launchers hand to theirs
+    # Its `__main__` is what launchers hand to theirs.
+    line = [sys.executable, "-m", "experiments.run", "-m", *SMALL, "algorithm=sgd", results]
     known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = partial(subprocess.run, cwd=tmp_path, env=known, capture_output=True, text=True, timeout=400)
     done = command([*line, "lr=0.01,1e308", f"hydra/launcher={launcher}"])
