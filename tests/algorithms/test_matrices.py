@@ -238,6 +238,8 @@ def optimized(algorithm: Algorithm) -> CompressedOptimizer:
         (lambda: check_layout(LAYOUT, problem.D + 1), "blocks of 27 coordinates in all; the vectors have d = 28"),
         (lambda: load_method("muon").check(problem.D), "needs layout=, the shapes and roles"),
         (lambda: load_method("demo").check(problem.D), "needs layout="),
+        (lambda: load_method("lamb").check(problem.D), "needs layout="),
+        (lambda: load_method("onebit_lamb", rounds=9).check(problem.D), "needs layout="),
         (lambda: cuts(load_method("demo", layout=LAYOUT), problem.D, 2), r"cluster\.server=rank0"),
         (lambda: cuts(powersgd(Identity(), LAYOUT), problem.D, 2), "PowerSGD: may need the whole vector"),
         (lambda: cuts(ef21_muon(TopK(k=2), LAYOUT), problem.D, 2), "EF21Muon: may need the whole vector"),

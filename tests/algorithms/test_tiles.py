@@ -6,15 +6,19 @@ import pytest
 import torch
 from optimizer_support import ALGORITHMS
 
-from algorithms.compressors import Blocks, Int4
+from algorithms.compressors import Blocks, Int4, ScaledSign
 from algorithms.core import tiles
-from algorithms.core.algorithm import Algorithm
-from algorithms.core.update_rules import Adam
+from algorithms.core.update_rules import Adam, AMSGrad
+from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.loco import loco
 from algorithms.registry import load_method
 
 D, ROUNDS, SEED = 3 * 2**12 + 77, 5, 3
 NAMED = ("adamw", "loco", "ef21", "onebit_adam", "econtrol", "diana", "signum", "ef21_sgdm", "ef21_p")
+MADE = ALGORITHMS | {
+    "cd_adam layerwise": cd_adam(Blocks(ScaledSign(), (D - 5000, 5000)), AMSGrad()),
+    "groups of 48": loco(Int4(block=48), Adam()),  # which no tile is a multiple of
+}
 OPTIONS = {"onebit_adam": {"rounds": ROUNDS, "warmup": 2}}
 
 
@@ -31,25 +35,10 @@ class Stored:
         self.vector[begin : begin + len(values)] = values
 
 
-def algorithm_of(name: str) -> Algorithm:
-    if name == "groups of 48":  # which no tile is a multiple of
-        return loco(Int4(block=48), Adam())
-    if name in NAMED:
-        return load_method(name, **OPTIONS.get(name, {}))
-    return ALGORITHMS[name]
-
-
-@pytest.mark.parametrize("name", [*ALGORITHMS, *NAMED, "groups of 48"])
+@pytest.mark.parametrize("name", [*MADE, *NAMED])
 def test_tiles_make_the_numbers_of_whole_vectors(name, monkeypatch):
     monkeypatch.setattr(tiles, "TILE", 2**12)
-    algorithm = algorithm_of(name)
-    if isinstance(algorithm.uplink.compressor, Blocks):
-        sizes = (D - 5000, 5000)
-        algorithm = replace(
-            algorithm,
-            uplink=replace(algorithm.uplink, compressor=replace(algorithm.uplink.compressor, sizes=sizes)),
-            downlink=replace(algorithm.downlink, compressor=replace(algorithm.downlink.compressor, sizes=sizes)),
-        )
+    algorithm = load_method(name, **OPTIONS.get(name, {})) if name in NAMED else MADE[name]
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(D, generator=generator)
 

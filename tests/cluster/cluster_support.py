@@ -7,7 +7,7 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -27,6 +27,7 @@ from algorithms.comm import consistency
 from algorithms.compressors import shard
 from algorithms.core import tiles
 from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import SGD, Adam, AMSGrad, Update
 from common.errors import exit_with_message
 from experiments.cluster.base import Simulated
 from experiments.config.schema import RunConfig
@@ -214,6 +215,15 @@ def simulated(
             state = cluster.round(gradients(state.replica.x, workers, step), state, LR, t)
         path.append(state.replica.x)
     return torch.stack(path)
+
+
+def torchs(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+    """torch's optimizer of the settings of an update rule."""
+    if isinstance(update, SGD):
+        return torch.optim.SGD(params, LR, update.momentum, weight_decay=update.weight_decay)
+    assert isinstance(update, Adam | AMSGrad)
+    kind, betas = torch.optim.AdamW if update.decoupled else torch.optim.Adam, (update.beta1, update.beta2)
+    return kind(params, LR, betas, update.nu, update.weight_decay, isinstance(update, AMSGrad))
 
 
 def refused(act: Callable[[], object]) -> str:

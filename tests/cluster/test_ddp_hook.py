@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, results_of, simulated, small_shards
+from cluster_support import LR, refused, results_of, simulated, small_shards, torchs
 from small_network import counted, from_file, loss, vector
 from small_network import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
@@ -69,21 +69,6 @@ def hooked(net: torch.nn.Module, *arguments: object, **options: object) -> tuple
     return model, state
 
 
-def optimizer_of(params: list[torch.Tensor], update: object) -> torch.optim.Optimizer:
-    """torch's own, of the settings of an update rule."""
-    if isinstance(update, SGD):
-        return torch.optim.SGD(params, lr=LR, momentum=update.momentum, weight_decay=update.weight_decay)
-    assert isinstance(update, Adam | AMSGrad)
-    return torch.optim.Adam(
-        params,
-        lr=LR,
-        betas=(update.beta1, update.beta2),
-        eps=update.nu,
-        weight_decay=update.weight_decay,
-        amsgrad=isinstance(update, AMSGrad),
-    )
-
-
 def trained(
     algorithm: Algorithm,
     bucket: float = TINY,
@@ -99,7 +84,7 @@ def trained(
         model = DistributedDataParallel(network(dtype=dtype), bucket_cap_mb=bucket)  # pyright: ignore
         state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler, partition=partition)
         model.register_comm_hook(state, hook)
-        return model, optimizer_of(list(model.parameters()), algorithm.update), state
+        return model, torchs(algorithm.update, model.parameters()), state
 
     (model, optimizer, state), path, rank = begin(), [], dist.get_rank()
     for step in range(1, STEPS + 1):

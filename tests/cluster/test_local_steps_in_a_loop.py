@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, results_of, watched
+from cluster_support import LR, refused, results_of, torchs, watched
 from small_network import counted, from_file, gradients, loss, network, vector
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -47,13 +47,7 @@ MATRICES, OTHERS = (0, 2), (1, 3)  # of the network's tensors
 
 
 def inner(update: Update, params: Any) -> torch.optim.Optimizer:
-    """torch's optimizer of the settings of an update rule."""
-    if isinstance(update, Torchs):
-        return update.make(list(params))
-    if isinstance(update, SGD):
-        return torch.optim.SGD(params, lr=LR, momentum=update.momentum)
-    assert isinstance(update, Adam)
-    return torch.optim.AdamW(params, LR, (update.beta1, update.beta2), update.nu, weight_decay=update.weight_decay)
+    return update.make(list(params)) if isinstance(update, Torchs) else torchs(update, params)
 
 
 @dataclass(frozen=True, kw_only=True)

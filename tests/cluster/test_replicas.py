@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, results_of, watched
+from cluster_support import LR, refused, results_of, torchs, watched
 from small_network import from_file, loss
 from small_network import network as even
 from torch import Tensor, nn
@@ -68,10 +68,6 @@ def sharded(replicas: int = 2, net: nn.Module | None = None, **options: Any) -> 
     return net
 
 
-def optimizer_of(net: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.Adam(net.parameters(), lr=LR, betas=(ADAM.beta1, ADAM.beta2), eps=ADAM.nu)
-
-
 def whole(tensors: Any) -> Tensor:
     """A vector of whole tensors, on every rank."""
     return torch.cat([tensor.detach().full_tensor().flatten() for tensor in tensors]).clone()
@@ -89,13 +85,13 @@ def trained(
     """x after every step of a loop as anyone writes it, and what was counted, sent and delivered."""
     net, path, crossed = sharded(replicas, **options), [], []
     state = compress_replicas(net, algorithm, seed=3, scaler=scaler, partition=partition)
-    optimizer = optimizer_of(net)
+    optimizer = torchs(ADAM, net.parameters())
     for step in range(1, STEPS + 1):
         if restart and step == STEPS // 2:
             saved, before, moments = from_file(state.state_dict()), net, optimizer.state_dict()
             net = sharded(replicas, **options)
             net.load_state_dict(before.state_dict())
-            state, optimizer = compress_replicas(net, algorithm, seed=3), optimizer_of(net)
+            state, optimizer = compress_replicas(net, algorithm, seed=3), torchs(ADAM, net.parameters())
             state.load_state_dict(saved)
             optimizer.load_state_dict(moments)
         optimizer.zero_grad()

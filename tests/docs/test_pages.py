@@ -47,14 +47,6 @@ def test_plain_symbols_become_latex(plain, rendered):
     assert paragraph(f"with {plain}, as `{plain}`") == rf"with \ :math:`{rendered}`\ , as \ ``{plain}``\ "
 
 
-def test_what_one_round_quotes_exists():
-    text = (DOCS / "one_round.md").read_text()
-    quoted = re.findall(r"```\{literalinclude\} \.\./(\S+)\.py\n:pyobject: (\S+)", text)
-    assert len(quoted) > 8
-    for path, name in quoted:
-        assert callable(get_object(f"{path.replace('/', '.')}.{name}")), name
-
-
 def test_every_file_that_asks_for_the_device_is_on_its_page():
     text = (DOCS / "gpu_differences.md").read_text()
     asking = [

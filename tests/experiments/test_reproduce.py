@@ -83,9 +83,8 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
     ],
 )
 def test_refusals_before_anything_is_run(overrides, message, tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(SystemExit, match=r"^2$"):
         reproduce.main([*overrides.split(), f"results_dir={tmp_path / 'results'}"])
-    assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -223,9 +222,8 @@ def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_refusals(change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     key = change.partition("=")[0]
-    with pytest.raises(SystemExit) as stop:
+    with pytest.raises(SystemExit, match=r"^2$"):
         reproduce.main([*(text for text in STUDY if text.split("=")[0] != key), change, f"results_dir={tmp_path}"])
-    assert stop.value.code == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

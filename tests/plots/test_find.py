@@ -66,11 +66,14 @@ def test_neither_a_link_nor_an_endless_file_takes_the_others_down(results: Path)
         os.mkfifo(bad / name)
     for name in ("config.yaml", "metrics.jsonl"):
         os.truncate(folder(results, f"endless {name}") / name, 2**40)
+    file = folder(results, "a folder") / "status.json"
+    file.unlink()
+    file.mkdir()
     (results / "linked").symlink_to(results / "toy" / "plain")
     runs = {run.id: run for run in find.find(results)}
     bad = {name for name, run in runs.items() if run.state == "damaged"}
-    assert {name for name in runs if name.startswith(("pipe", "endless", "linked"))} == bad - {"small", "rows"}
-    assert len(bad) == 8
+    assert {name for name in runs if name.startswith(("pipe", "endless", "linked", "a "))} == bad - {"small", "rows"}
+    assert len(bad) == 9
     assert "linked: a link, which is not followed" in runs["linked"].error
     assert runs["0"].is_finished
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import claim
 from folder_support import folder
 
 from experiments.figures import committed
@@ -17,7 +16,6 @@ from plots.figure.spec import Figure, Panel
 from plots.runs.read import open_run, table
 
 TOY = Figure(name="toy", title="A toy", grid=(("seed=0",),), rows=(Panel(x="round", y="grad_norm"),))
-AS_LOW = claim("3", "As low", "reaches_level", subject="noisy", reference="plain", within=2.0)
 
 
 @pytest.fixture
@@ -88,11 +86,3 @@ def test_over_batches_a_run_is_a_point_and_one_that_diverged_none(tmp_path) -> N
     assert line.get_xdata().tolist() == [1, 4, 16, 64]
     assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False]
     assert (line.get_markevery(), guide.get_label()) == ([0, 1, 2, 3], "slope −0.5")
-
-
-def test_a_negated_claim_holds_where_its_check_fails(folders, undrawn, tmp_path) -> None:
-    claims = (AS_LOW.replace(number="a"), AS_LOW.replace(number="b", statement="Not", negated=True))
-    figure = TOY.replace(claims=claims)
-    table = publish(rows_of(folders, figure), figure, tmp_path / "out").set_index(["number", "step_size"])["verdict"]
-    assert (table["a", "0.1"], table["b", "0.1"]) == ("holds", "fails")
-    assert (table["a", "0.5"], table["b", "0.5"]) == ("fails", "holds")

@@ -20,9 +20,9 @@ without x_i ← x are of fragment (k − 1) mod P alone. After (1) of the round 
 """
 
 from collections.abc import Callable
-from math import sqrt
 
 from reference.methods import plus
+from reference.muon import AdamW
 from reference.problem import Vector
 
 Inner = Callable[[int, int, Vector, Vector], Vector]
@@ -34,18 +34,11 @@ def sgd(lr: float) -> Inner:
 
 
 def adamw(lr: float, beta1: float, beta2: float, eps: float, weight_decay: float) -> Inner:
-    """AdamW as torch has it, with moments for every worker."""
-    m: dict[int, Vector] = {}
-    v: dict[int, Vector] = {}
+    """AdamW with moments for every worker."""
+    own: dict[int, AdamW] = {}
 
     def step(i: int, t: int, x: Vector, g: Vector) -> Vector:
-        m[i] = [beta1 * a + (1 - beta1) * b for a, b in zip(m.get(i, [0.0] * len(x)), g, strict=True)]
-        v[i] = [beta2 * a + (1 - beta2) * b * b for a, b in zip(v.get(i, [0.0] * len(x)), g, strict=True)]
-        moved = []
-        for a, first, second in zip(x, m[i], v[i], strict=True):
-            first, second = first / (1 - beta1**t), second / (1 - beta2**t)
-            moved.append(a - lr * weight_decay * a - lr * first / (sqrt(second) + eps))
-        return moved
+        return own.setdefault(i, AdamW(len(x), beta1, beta2, eps)).step(x, g, lr, weight_decay)
 
     return step
 
