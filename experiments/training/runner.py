@@ -78,7 +78,8 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
     if not resumed:
         algorithm, d = trainer.cluster.algorithm, trainer.task.d
-        sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict()}
+        stages = sum(len(algorithm.stages(t)) for t in range(1, run.rounds + 1)) / run.rounds
+        sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
         folder.note_resume(trainer.t, facts)

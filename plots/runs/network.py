@@ -2,14 +2,15 @@
 
 After r rounds in which a worker computed for c seconds, sent `bits_up` and received `bits_down` (cumulative),
 
-    seconds = c + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency · r,
+    seconds = c + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency · s · r,
 
 or with `overlap` the larger of c and what goes up in the place of their sum, as where messages leave while the
 backward pass still runs. f_up, f_down and hops follow from n and from how messages travel: docs/reports.md has the
 table, and what it rests on. c is a worker's own share of the measured training time, in which `ranks` processes
 computed for all workers and all step sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's
-own work included; or, for other hardware, r times the given `computing`. Rounds to a level are those measured with
-the run's own n: the model does not say that more workers need fewer.
+own work included; or, for other hardware, r times the given `computing`. s is how often a round communicates: once,
+or on average more rarely with local steps, and twice for PowerSGD; a missing one is 1. Rounds to a level are those
+measured with the run's own n: the model does not say that more workers need fewer.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
     first = computing.clip(lower=going_up) if network.overlap else computing + going_up
-    return first + coming_down + hops * network.latency * 1e-3 * frame["round"]
+    stages = frame["stages"].fillna(1) if "stages" in frame else 1
+    return first + coming_down + hops * network.latency * 1e-3 * frame["round"] * stages
 
 
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:

@@ -159,6 +159,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
         # How many could serve, and how often messages crossed: as recorded, or what holds of any method.
         "servers": run.environment.get("servers", -(-d // 2**12)),
         "exchanges": run.environment.get("exchanges", 2),
+        "stages": run.environment.get("stages", 1),
         "trials": len(set(run.rows["trial"].tolist())),
         "task_label": run.config["task"]["display"]["label"],
         "selected_by": run.environment.get("metric"),

@@ -35,6 +35,11 @@ def test_a_row_worked_out_by_hand(form: str, workers: int, up: float, rest: floa
     assert seconds(rows, network, form).tolist() == pytest.approx([2.0 + up + rest])  # 60 s · 2 ranks / 60
     overlapped = Network(workers=workers, bandwidth=10, latency=5, overlap=True)
     assert seconds(rows, overlapped, form).tolist() == pytest.approx([max(2.0, up) + rest])
+    silent = rows.assign(stages=[0.0])  # no latency is left
+    late = Network(workers=workers, bandwidth=10, latency=500)
+    assert seconds(silent, late, form).tolist() == pytest.approx(
+        seconds(rows, Network(workers=workers, bandwidth=10, latency=0), form).tolist()
+    )
 
 
 def curves() -> pd.DataFrame:
