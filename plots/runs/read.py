@@ -190,7 +190,7 @@ def _examined(place: Path) -> RunRecord:
         return _checked(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
     if place.is_symlink() and not (place / CONFIG).exists():
         raise ValueError(f"{place}: a link, which is not followed; put the folder itself there")
-    there = {*os.listdir(place)}.intersection(FILES)
+    there = [name for name in FILES if os.path.exists(f"{place}/{name}")]  # no link that leads nowhere
     config = read_yaml(checksums.read(place / CONFIG), place / CONFIG)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
     status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
