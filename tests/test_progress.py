@@ -23,7 +23,4 @@ def test_time_left_is_told_from_the_rounds_done_here(clock) -> None:
         display.skip(500)
         clock[0] = 20.0
         display.advance(100)  # 0.2 s a round, 400 of them to come
-    assert written.getvalue().splitlines() == [
-        "task",
-        "task: 600 of 1000 rounds, 20 s, 80 s left",
-    ]
+    assert written.getvalue().splitlines() == ["task", "task: 600 of 1000 rounds, 20 s, 80 s left"]

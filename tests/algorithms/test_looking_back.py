@@ -46,18 +46,16 @@ def run(algorithm: Algorithm) -> torch.Tensor:
     return torch.stack(path)
 
 
-@pytest.mark.parametrize(("rate", "b", "start"), [(None, 0.1, "dense"), (0.3, 0.7, "zero"), (None, 0.0, "share")])
+@pytest.mark.parametrize(
+    ("rate", "b", "start"),
+    [(None, 0.1, "dense"), (0.3, 0.7, "zero"), (None, 0.0, "share"), (None, 1.0, "dense")],
+)
 def test_dasha_mvr_follows_the_reference(rate, b, start):
     uplinks = [ref.dasha(natural(i), 0.8 if rate is None else rate, start) for i in range(N)]  # 1/(2ω + 1), ω = 1/8
     gradient = ref.variance_reduced(row_gradient, b)
     expected = ref.rounds(gradient, START, uplinks, ref.direct(), ref.sgd(LR), ROUNDS)
     found = run(dasha_mvr(Natural(), SGD(), b, rate, start))
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
-
-
-def test_with_b_of_one_it_is_dasha_on_batches():
-    assert torch.equal(run(dasha_mvr(HALF, SGD(), b=1.0)), run(dasha(HALF, SGD())))
-    assert not torch.equal(run(dasha_mvr(HALF, SGD(), b=0.5)), run(dasha(HALF, SGD())))
 
 
 def trainer(algorithm: Algorithm, batch_size: int | None, **settings: object) -> Trainer:

@@ -30,11 +30,6 @@ def test_a_name_is_what_the_harness_makes_of_it(name: str) -> None:
     assert repr(load_method(name, **given)) == repr(build_algorithm(run))
 
 
-def test_every_file_has_a_name() -> None:
-    files = Path(__file__).resolve().parents[2].glob("conf/algorithm/*.yaml")
-    assert names() == sorted(file.stem for file in files) != []
-
-
 def test_options_stand_before_the_file() -> None:
     assert load_method("ef21", compressor=TopK(k=3), dense_start=False) == ef21(TopK(k=3), SGD(), dense_start=False)
 

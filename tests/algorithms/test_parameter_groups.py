@@ -247,16 +247,14 @@ def one_cycle(optimizer: torch.optim.Optimizer) -> OneCycleLR:
     return OneCycleLR(optimizer, max_lr=0.05, total_steps=STEPS + 1, base_momentum=0.6, max_momentum=0.8)
 
 
-def by_lambdas(optimizer: torch.optim.Optimizer) -> LambdaLR:
-    """A function a group."""
-    return LambdaLR(optimizer, [lambda t: 0.5**t, lambda t: 1 / (t + 1)])
+SCHEDULES = {
+    "one cycle": one_cycle,
+    "a function a group": partial(LambdaLR, lr_lambda=[lambda t: 0.5**t, lambda t: 1 / (t + 1)]),
+    "cosine": partial(CosineAnnealingLR, T_max=STEPS),
+}
 
 
-def cosine(optimizer: torch.optim.Optimizer) -> CosineAnnealingLR:
-    return CosineAnnealingLR(optimizer, T_max=STEPS)
-
-
-@pytest.mark.parametrize("schedule", [one_cycle, by_lambdas, cosine])
+@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
 def test_schedulers_do_what_they_do_to_torch_s_optimizers(schedule, kind: str) -> None:
     """Uncompressed and alone, in float64: lr of each group, β₁ (also in the bias correction) and momentum."""

@@ -31,16 +31,10 @@ def dead_last(i: int, x: list[float]) -> list[float]:
     return [*problem.gradient(i, x)[:-1], 0.0]
 
 
-SIGNS = partial(error_feedback, scaled_sign_l2)
+SIGNS, OF_GRADIENTS = partial(error_feedback, scaled_sign_l2), {"signal": "gradient"}
 CASES = {
     "onebit_adam": (onebit_adam, ScaledSign("l2"), SIGNS, {}, {}),
-    "onebit_adam of gradients": (
-        onebit_adam,
-        ScaledSign("l2"),
-        SIGNS,
-        {"signal": "gradient"},
-        {"signal": "gradient"},
-    ),
+    "onebit_adam of gradients": (onebit_adam, ScaledSign("l2"), SIGNS, OF_GRADIENTS, OF_GRADIENTS),
     "qadam": (qadam, MinMaxUint8(), partial(direct, min_max_uint8), {}, {"mask": False, "corrected": True}),
     "apmsqueeze": (apmsqueeze, ScaledSign(), partial(error_feedback, scaled_sign), {}, {"floor": 1e-16}),
 }

@@ -15,10 +15,7 @@ __all__ = ["TestCompressor"]
 
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "head")])
 D = 37
-COMPRESSORS = [
-    RankK(2, LAYOUT),
-    *(DctTopK(2, 4, dct, LAYOUT) for dct in (True, False)),
-]
+COMPRESSORS = [RankK(2, LAYOUT), *(DctTopK(2, 4, dct, LAYOUT) for dct in (True, False))]
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
 
 

@@ -105,10 +105,7 @@ def half(dtype: torch.dtype) -> tuple[torch.nn.Module, CompressedOptimizer]:
     return net, CompressedOptimizer(net.parameters(), SIGN, lr=1e-3, seed=3)
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [("cd_adam", torch.bfloat16), ("quantized_adam", torch.float16)],
-)
+@pytest.mark.parametrize(("name", "dtype"), [("cd_adam", torch.bfloat16), ("quantized_adam", torch.float16)])
 def test_parameters_of_16_bits_round_what_float32_states_move(name: str, dtype: torch.dtype) -> None:
     """The simulation has float32 parameters, of which the gradient is taken at what they round to."""
     net, other = network().to(dtype), network().to(dtype)

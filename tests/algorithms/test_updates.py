@@ -6,14 +6,6 @@ import torch
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 
 D, ROUNDS, LR = 11, 40, 0.05
-
-
-def _signals() -> torch.Tensor:
-    """Signals that shrink, so that AMSGrad's maximum matters."""
-    torch.manual_seed(0)
-    return torch.randn(ROUNDS, D, dtype=torch.float64) * torch.logspace(0, -2, ROUNDS, dtype=torch.float64)[:, None]
-
-
 ADAM = {"betas": (0.9, 0.99), "eps": 1e-8}
 
 
@@ -35,9 +27,11 @@ ADAM = {"betas": (0.9, 0.99), "eps": 1e-8}
     ],
 )  # fmt: skip
 def test_the_torch_form_is_torch_optim(update, optimizer, options):
+    torch.manual_seed(0)
+    shares = torch.logspace(0, -2, ROUNDS, dtype=torch.float64)  # signals shrink, so that AMSGrad's maximum matters
     ours, theirs = torch.ones(D, dtype=torch.float64), torch.ones(D, dtype=torch.float64, requires_grad=True)
     moments, stepper = update.start(ours), optimizer([theirs], lr=LR, **options)
-    for t, u in enumerate(_signals(), 1):
+    for t, u in enumerate(torch.randn(ROUNDS, D, dtype=torch.float64) * shares[:, None], 1):
         ours, moments = update.step(ours, u, moments, LR, t)
         theirs.grad = u.clone()
         stepper.step()

@@ -47,11 +47,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("input.txt", WORDS),
-        ("text/tinyshakespeare.xz", lzma.compress(WORDS)),
-    ],
+    ("file", "content"), [("input.txt", WORDS), ("text/tinyshakespeare.xz", lzma.compress(WORDS))]
 )
 def test_files_of_ones_own(file: str, content: bytes, words: None, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)

@@ -14,10 +14,8 @@ from experiments.models.resnet import resnet18
 from experiments.models.small_cnn import small_cnn
 from experiments.models.wide_resnet import wide_resnet_16_4
 
-WIDTHS = {resnet18: 8, small_cnn: 8}
+WIDTH = 8
 """At which no convolution is narrow."""
-
-models = pytest.mark.parametrize("model", [resnet18, small_cnn])
 
 
 def batch(model: Callable) -> tuple[Tensor, Tensor]:
@@ -29,7 +27,7 @@ def batch(model: Callable) -> tuple[Tensor, Tensor]:
 
 def pair(model: Callable) -> tuple[nn.Module, FlatModel]:
     """An ordinary network in channels_last format, and a flat one with the same values."""
-    plain = model(WIDTHS[model])
+    plain = model(WIDTH)
     initialise(plain, 3)
     return plain.to(memory_format=torch.channels_last), FlatModel(copy.deepcopy(plain), "cpu")
 
@@ -69,7 +67,7 @@ def statistics_of(module: nn.Module) -> Tensor:
     return torch.cat([buffer for name, buffer in module.named_buffers() if "running" in name])
 
 
-@models
+@pytest.mark.parametrize("model", [resnet18, small_cnn])
 def test_vectors_hold_the_values_of_the_module(model: Callable) -> None:
     plain, flat = pair(model)
     assert torch.equal(flat.vector, joined(plain.parameters()))

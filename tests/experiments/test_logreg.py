@@ -179,17 +179,9 @@ def test_batches_depend_on_seed_worker_and_round_alone() -> None:
     assert len({tuple(row % 17 for row in rows) for rows in first}) > 1, "all workers draw alike"
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"batch_size": 18}, ValueError, "batch_size=18: a worker has 17 rows"),
-        ({"workers": 104}, UsageError, "cluster.workers=104: the data set has 103 rows"),
-    ],
-    ids=["large batch", "workers"],
-)
-def test_refusals(options: dict, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        LogisticRegression(sparse_problem(), **{"workers": WORKERS, "seed": 0} | options)
+def test_a_batch_has_at_most_a_workers_rows() -> None:
+    with pytest.raises(ValueError, match="batch_size=18: a worker has 17 rows"):
+        LogisticRegression(sparse_problem(), WORKERS, seed=0, batch_size=18)
 
 
 def test_memory_of_wide_rows() -> None:

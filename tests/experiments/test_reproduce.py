@@ -23,10 +23,7 @@ TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
 TASKS = ("logreg/breast_cancer",)
 METHODS = ("amsgrad", "naive", "error_feedback", "cd_adam")
-DEMO = (
-    "figure=demo",
-    f"figure.grid=[['task=logreg/breast_cancer'],{[f'algorithm={name}' for name in METHODS]}]",
-)
+DEMO = ("figure=demo", f"figure.grid=[['task=logreg/breast_cancer'],{[f'algorithm={name}' for name in METHODS]}]")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 from folder_support import folder
@@ -77,12 +78,8 @@ def test_times_to_a_level_and_where_compression_stops_paying() -> None:
     assert set(times.loc[times["label"] == "signs", "lr"]) == {0.1}  # with 0.2 one of the seeds does not get there
     assert dict(zip(times["label"], times["uncompressed"], strict=True)) == {"dense": True, "signs": False}
     assert paying(times) == {("signs", 4): (0.1, 0.1)}  # they meet at 4.5 Mbit/s
-    late = times.assign(
-        seconds_to_level=times["seconds_to_level"].where(times["uncompressed"] | (times["bandwidth"] > 0.1), 1e9)
-    )
-    late.loc[~late["uncompressed"] & (late["bandwidth"] > 0.1), "seconds_to_level"] = (
-        0.0  # slow on the slowest link alone
-    )
+    late, signs = times.copy(), ~times["uncompressed"]  # slow on the slowest link alone
+    late.loc[signs, "seconds_to_level"] = np.where(late.loc[signs, "bandwidth"] > 0.1, 0.0, 1e9)
     rest = sorted(times["bandwidth"].unique())[1:]
     assert paying(late) == {("signs", 4): (rest[0], rest[-1])}
     assert paying(times[~times["uncompressed"]]) == {}

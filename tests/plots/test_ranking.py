@@ -168,14 +168,8 @@ def test_what_messages_are_is_read_from_their_bits() -> None:
 def test_a_ranking_whose_answer_is_known() -> None:
     """AMSGrad, the same under another name with an honest code, with bf16, a method with half as many rounds more and
     a thirty-second of the bits a round, and one that does not get to the harder level."""
-    entries = [
-        both("amsgrad"),
-        both("honest"),
-        both("half", 1, 16, 16),
-        both("signs", 2 / 3, 1, 1),
-        both("slow", 0.5),
-    ]
-    found, pairs = rank(pd.concat(entries), GOALS)
+    others = [both("half", 1, 16, 16), both("signs", 2 / 3, 1, 1), both("slow", 0.5)]
+    found, pairs = rank(pd.concat([both("amsgrad"), both("honest"), *others]), GOALS)
     hard = found[(found["level"] == 2) & (found["task"] == ALL)].set_index("entry")
     assert hard["rank"].dropna().to_dict() == {"signs": 1, "half": 2, "amsgrad": 3, "honest": 3}
     assert hard.index[-1] == "slow"
