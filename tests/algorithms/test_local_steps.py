@@ -84,12 +84,14 @@ def test_fragments_send_all_coordinates_once_in_a_period(compressor):
 def test_streaming_refuses_what_does_not_fit():
     for words, options in {
         "fragments=4: must divide period=6": {"fragments": 4},
-        "fragments=6: whole parameter tensors make 4": {"fragments": 6},
+        "fragments=6: cuts between parameter tensors give only 4": {"fragments": 6},
         "delay=6: must be at least 0 and less than period=6": {"delay": 6},
         "mixing=0: must lie": {"mixing": 0},
     }.items():
         with pytest.raises(ValueError, match=words):
             diloco(Identity(), ADAMW, 6, layout=LAYOUT, **options)
+    with pytest.raises(ValueError, match="layout: 0 coordinates in all"):
+        diloco(Identity(), ADAMW, 6, delay=1).check(7)
     with pytest.raises(ValueError, match="blocks of the compressor cross fragments"):
         diloco(Blocks(ScaledSign(), (2, 5)), ADAMW, 6, layout=LAYOUT, fragments=2).check(7)
 

@@ -25,12 +25,12 @@ class Streaming(LocalSteps):
         replica  x of the fragment by the outer step
         worker   τ rounds later, after its local step:  x_i ← (1 − a)x_i + ax
 
-    τ is `delay`, and a is `mixing`. `cuts` are the places 0, …, d between fragments. Norms are clipped, and blocks of
-    a compressor taken, within a fragment. x is what the server has, which workers learn τ rounds later.
+    τ is `delay`, and a is `mixing`. `cuts` are the places 0, …, d between fragments. Norms for clipping and a
+    compressor's blocks are those of the fragment. x is the server's model, which workers learn τ rounds later.
     Source: Douillard et al., Streaming DiLoCo with Overlapping Communication, 2025 (arXiv 2501.18512), and the class
     in torchft's local_sgd.py.
     Differences: There α = 1 − a. torchft sends in round t − τ and takes the result in t. The paper's fragments are
-    layers, here they are neighbouring tensors of about d/P coordinates together.
+    layers. Here a fragment is neighbouring tensors with about d/P coordinates in all.
     """
 
     cuts: tuple[int, ...]
@@ -63,7 +63,7 @@ class Streaming(LocalSteps):
 
     def check(self, d: int) -> None:
         if self.cuts[-1] != d:
-            raise ValueError(f"layout: blocks of {self.cuts[-1]} coordinates in all; the vectors have d = {d}")
+            raise ValueError(f"layout: {self.cuts[-1]} coordinates in all; the vectors have d = {d}")
         self.inner.check(d)
         for begin, end in pairwise(self.cuts):
             for channel in (Fragment(self, begin, end).uplink, Fragment(self, begin, end).downlink):
@@ -133,7 +133,7 @@ class Fragment:
         return None if vectors is None else _put(part, vectors, (self.begin, self.end))
 
     def _within(self, compressor: Compressor) -> Compressor:
-        """The compressor of these coordinates. Raises ValueError if a block is not within one fragment."""
+        """The compressor of these coordinates. Raises ValueError if a block is in two fragments."""
         if isinstance(compressor, Blocks):
             places = [0, *accumulate(compressor.sizes)]
             if not {self.begin, self.end} <= {*places}:
@@ -145,8 +145,9 @@ class Fragment:
 
 
 def streaming(method: LocalSteps, layout: Layout, fragments: int, delay: int, mixing: float) -> LocalSteps:
-    """The method in fragments of whole tensors of about equal size; itself for one, without delay, and mixing 1.
+    """The method in fragments of whole tensors, of about equal size.
 
+    With one fragment, no delay and mixing 1 it is the method itself. Without a layout its `check` refuses any vector.
     Raises ValueError if there are not enough tensors, or the method's period is no multiple of `fragments`.
     """
     if (fragments, delay, mixing) == (1, 0, 1):
@@ -158,13 +159,14 @@ def streaming(method: LocalSteps, layout: Layout, fragments: int, delay: int, mi
     cuts = {0, *(min(places, key=lambda place: abs(place - one)) for one in wanted), *places[-1:]}
     if layout and len(cuts) != fragments + 1:
         raise ValueError(
-            f"fragments={fragments}: whole parameter tensors make {len(cuts) - 1} fragments of about equal size here"
+            f"fragments={fragments}: cuts between parameter tensors give only {len(cuts) - 1} of about equal size; "
+            "take fewer"
         )
     own = {one.name: getattr(method, one.name) for one in fields(LocalSteps)}
-    return Streaming(**own, cuts=tuple(sorted(cuts)) if layout else (), delay=delay, mixing=mixing)
+    return Streaming(**own, cuts=tuple(sorted(cuts)), delay=delay, mixing=mixing)
 
 
 def _put(part: Tensor, vectors: Tensor, bounds: tuple[int, int]) -> Tensor:
-    """Vectors with other coordinates between the bounds."""
+    """The vectors with `part` between the bounds."""
     begin, end = bounds
     return torch.cat([vectors[..., :begin], part, vectors[..., end:]], -1)
