@@ -17,12 +17,16 @@ from experiments.run_store.checkpoint import rounds
 ROOT = Path(__file__).parents[2]
 RUN = ("algorithm=cd_adam", "task=logreg/breast_cancer", "rounds=2000", "cluster.workers=4", "checkpoint_every=100")
 COMMANDS = {
+    # srun takes its number of cores from SRUN_CPUS_PER_TASK, not from the job. SIGTERM makes it kill its tasks.
     "srun": """
-        trap 'kill -TERM $one $two' TERM
+        [ "$SRUN_CPUS_PER_TASK" = 3 ] || exit 1
+        trap 'kill -KILL $one $two' TERM
         "$@" & one=$!
         "$@" & two=$!
-        until wait $one; [ $? -le 128 ]; do :; done
+        echo $one $two > "$TASKS"
+        wait $one
         wait $two""",
+    "scancel": '[ "$*" = "--signal=TERM 17" ] && kill -TERM $(cat "$TASKS")',
     "scontrol": 'case $1 in show) echo localhost; echo localhost;; requeue) echo "$2" >> "$QUEUED";; esac',
     "torchrun": f'exec {sys.executable} -m torch.distributed.run "$@"',
 }
@@ -34,21 +38,22 @@ def test_a_job_is_queued_again_and_its_run_goes_on(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"#!/bin/bash\n{lines}\n")
         (tmp_path / name).chmod(0o755)
     queued, run = tmp_path / "queued", variant(*RUN, results=tmp_path / "results")
-    slurm = {"SLURM_JOB_NODELIST": "two", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_ID": "17", "RANKS": "1"}
-    environment = {**os.environ, **slurm, "QUEUED": str(queued), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    slurm = {"SLURM_JOB_NODELIST": "two", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_ID": "17"}
+    slurm |= {"SLURM_CPUS_PER_TASK": "3", "RANKS": "1", "QUEUED": str(queued), "TASKS": str(tmp_path / "tasks")}
+    environment = {**os.environ, **slurm, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     def start() -> subprocess.Popen:
         words = ["bash", "examples/slurm.sbatch", *RUN, f"results_dir={tmp_path / 'results'}"]
         return subprocess.Popen(words, cwd=ROOT, env={**environment, "PORT": str(free_port())})
 
     job, end = start(), time.monotonic() + 200
-    while not (there := rounds(folder(run) / "checkpoint")) and time.monotonic() < end:
+    while job.poll() is None and not (there := rounds(folder(run) / "checkpoint")) and time.monotonic() < end:
         time.sleep(0.1)
     assert there
     job.send_signal(signal.SIGTERM)
     assert job.wait(60) == 0
     assert queued.read_text() == "17\n"
-    assert status(folder(run))["status"] != "finished"
+    assert status(folder(run))["status"] == "interrupted"
     assert start().wait(200) == 0
     assert queued.read_text() == "17\n"
     bring(expected := variant(*RUN, results=tmp_path / "expected"))
