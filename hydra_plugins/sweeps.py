@@ -54,8 +54,8 @@ class Grid(BasicSweeper):
 class Processes(Launcher):
     """Runs what is not finished, `jobs` at once, and lists what failed.
 
-    A sweeper that searches gets what each run is selected by; NaN, for a run that failed, is a failed trial to it.
-    `Study` ends with status 1.
+    A sweeper that searches gets the value of `select` of each run. It gets NaN for a failed run, and takes that for a
+    failed trial. `Study` then ends the command with status 1.
     """
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -125,7 +125,7 @@ def _searches(config: DictConfig) -> bool:
 
 
 def _compose(lines: Sequence[Sequence[str]], config: DictConfig) -> list[DictConfig]:
-    """The configuration of each run of a sweep, with the sources and the resolved values of the sweep's own."""
+    """The configuration of each run of a sweep, with the sweep's search path and resolved values (the time)."""
     sources = [text for text in config.hydra.overrides.hydra if text.startswith("hydra.searchpath=")]
     composed = [compose([*sources, *line], config.hydra.job.config_name) for line in lines]
     for one in composed:

@@ -20,8 +20,8 @@ class Chained(NamedTuple):
 class Chain(Compressor):
     """C(x) sends the coordinates that C₁ chooses, and C₂(v) in place of their values v [K].
 
-    Without C₁'s floats it takes bits(C₁) − 32K + bits(C₂ of K). A second chain in place of C₂ makes three of them.
-    Both draw from keys of their own.
+    C₁'s floats are not sent, so it takes bits(C₁) − 32K + bits(C₂ of K). C₂ may be a chain itself. Each of the two
+    draws from a key of its own.
     If C₁ sends values as they are, E‖C(x) − x‖² = ‖x‖² − E‖v‖² + E‖C₂(v) − v‖² ≤ (1 − π₁π₂)‖x‖². If both are
     unbiased, so is C, with ω = (1 + ω₁)(1 + ω₂) − 1.
 

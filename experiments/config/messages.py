@@ -48,7 +48,7 @@ def explain_hydra_errors(
 def refuse_misspelt(overrides: Iterable[str], keys: list[str], places: Sequence[Path]) -> None:
     """Raise UsageError for a key that is nearly one of `keys`, before composing, which takes seconds.
 
-    Options of choices are not looked at. places: the folders that hold groups, which may be those of the user.
+    It skips options of choices. places: the folders that hold groups, the user's too.
     """
     for key in (parse(text).key_or_group for text in overrides):
         is_known = key in keys or "." in key or any((root / key).is_dir() for root in places)

@@ -31,7 +31,7 @@ def assert_close(actual: Any, wanted: Any, rtol: float, what: str) -> None:
         room = rtol * float(tensor.abs().max()) if rtol and tensor.numel() else 0.0
         seen = found[name]
         same_form = (seen.shape, seen.dtype, seen.device) == (tensor.shape, tensor.dtype, tensor.device)
-        if not same_form or not torch.equal(seen, tensor):  # what follows imports for half a second
+        if not same_form or not torch.equal(seen, tensor):  # assert_close imports for half a second
             torch.testing.assert_close(seen, tensor, rtol=0, atol=room, msg=lambda said, at=where: f"{at}: {said}")
         signs = rtol or torch.equal(seen.signbit(), tensor.signbit())
         assert signs, f"{where}: zeros of the other sign"

@@ -81,7 +81,7 @@ def read(folder: Path) -> Entry:
 
 
 def read_rows(folder: Path, entry: Entry | None = None) -> pd.DataFrame:
-    """Read the rows of an entry, which is `entry` if it was read before.
+    """Read the rows of an entry. `entry`: its description, if the caller has read it.
 
     Raises ValueError unless they have the hash in its entry.yaml, and OSError.
     """

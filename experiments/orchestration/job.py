@@ -24,7 +24,7 @@ from experiments.orchestration.processes import GRACE
 from experiments.run_store.code import changes, loaded
 from experiments.training.build import device_of
 from experiments.training.session import train_here
-from experiments.training.threads import SHARE, cores, is_wished
+from experiments.training.threads import SHARE, cores, is_set_by_user
 
 CODE = loaded()
 """The code of this process. The fork server imports it once for all jobs."""
@@ -72,7 +72,7 @@ def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConf
         return launch
     if place_of() is not None or len(missing) < 2:
         return replace(launch, jobs=1)
-    wished = torch.get_num_threads() if is_wished(os.environ) else 1
+    wished = torch.get_num_threads() if is_set_by_user(os.environ) else 1
     threads = max(run.threads or wished for run in missing)
     count = cores() // (threads * launch.ranks)
     if any(device_of(run) != "cpu" for run in missing):

@@ -67,14 +67,14 @@ class LogisticRegression:
         last = dataset.features.indices.argmax() if dataset.features.nnz else 0
         row = np.searchsorted(dataset.features.indptr, last, side="right")
         check_memory(
-            (2 * own + 6) * self.d * self.dtype.itemsize,  # SGD's with one step size, the least that was measured
+            (2 * own + 6) * self.d * self.dtype.itemsize,  # what SGD with one step size takes
             f"{dataset.name} has {self.d} columns (its largest index is in row {row}), so a run with {own} workers",
             "correct the index, or take fewer workers or more ranks, on machines with more memory",
         )
         labels = dataset.labels[used]
         rows = _stretch(dataset.features, 0, len(used)) if partition == "contiguous" else dataset.features[used]
         signed = rows.data * np.repeat(labels, np.diff(rows.indptr))
-        # y_j a_j [nm, d], in worker order, with the data set's own indices where the order is the file's
+        # y_j a_j [nm, d], in worker order. With contiguous parts the indices are the data set's own arrays.
         self._rows = sp.csr_array((signed, rows.indices, rows.indptr), shape=shape(rows))
         self._is_positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
@@ -181,7 +181,7 @@ class LogisticRegression:
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
     """A sparse matrix [p, q] times x [q, T]; `matrix @ x` takes the memory of its result twice."""
-    # Zeros, because without MKL older versions of torch multiply what is there by `beta`, and 0 times NaN is NaN.
+    # Not `new_empty` with beta=0: older versions of torch without MKL multiply what is there by 0, and 0·NaN is NaN.
     return x.new_zeros(matrix.shape[0], x.shape[1]).addmm_(matrix, x)
 
 
@@ -206,7 +206,7 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
 
 
 def _stretch(rows: sp.csr_array, start: int, stop: int) -> sp.csr_array:
-    """Rows `start` to `stop` - 1, in the memory that they have."""
+    """Rows `start` to `stop` − 1, not copied."""
     first, last = rows.indptr[[start, stop]]
     parts = rows.data[first:last], rows.indices[first:last], rows.indptr[start : stop + 1] - first
     return sp.csr_array(parts, shape=(stop - start, shape(rows)[1]))

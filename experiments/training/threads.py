@@ -24,8 +24,8 @@ def cores() -> int:
     return cpu_count()
 
 
-def is_wished(environment: Mapping[str, str]) -> bool:
-    """Whether OMP_NUM_THREADS is somebody's wish, which counts."""
+def is_set_by_user(environment: Mapping[str, str]) -> bool:
+    """Whether the user, and not a sweep, has set OMP_NUM_THREADS. Runs then keep to it."""
     return "OMP_NUM_THREADS" in environment and SHARE not in environment
 
 
@@ -35,7 +35,7 @@ def set_threads(run: RunConfig, trainer: Trainer) -> Iterator[None]:
 
     A run on a GPU is left as it is, and so is one that says how many threads it has.
     """
-    if run.threads is not None or is_wished(os.environ) or trainer.task.device.type != "cpu":
+    if run.threads is not None or is_set_by_user(os.environ) or trainer.task.device.type != "cpu":
         yield
         return
     before = torch.get_num_threads()

@@ -30,7 +30,8 @@ Row = dict[str, Any]
 def read_yaml(content: bytes, file: Path) -> Any:
     """A run's configuration. Its size, depth and aliases are checked before any object is built.
 
-    Runs of a sweep differ in few keys. Each text of a top-level key is parsed once, and runs share its value.
+    Runs of a sweep differ in few keys. Each text of a top-level key is parsed once. Runs share its value, which
+    nobody may change.
     """
     texts = re.split(rb"\n(?:#.*\n)?(?=\w+:|\Z)", content)  # without the comment at the end
     try:

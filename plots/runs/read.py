@@ -97,7 +97,7 @@ class RunRecord:
 
     @cached_property
     def rows(self) -> dict[str, np.ndarray]:
-        """Every whole row of metrics.jsonl, by column, without its checksum; what a row does not have is NaN.
+        """The whole rows of metrics.jsonl: an array for each column but the checksum. A missing value is NaN.
 
         Raises ValueError, naming the file and line, where it is damaged.
         """

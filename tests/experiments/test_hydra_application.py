@@ -148,7 +148,7 @@ def test_composing_without_hydras_own_settings_is_composing() -> None:
     groups = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k"]
     both = [*groups, "compressor.ratio=0.05", "lr=[0.1,0.3]"], [*groups, "seed=3"]
     with composing():
-        for words in (*both, ["task=digits"], *both):  # of which later ones start from what earlier ones left
+        for words in (*both, ["task=digits"], *both):  # later ones start from copies that earlier ones left
             ours, theirs = compose(words), of_hydra("run", words)
             assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)
             assert OmegaConf.is_struct(ours)

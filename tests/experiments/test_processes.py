@@ -168,7 +168,7 @@ def test_a_signal_to_the_whole_group_leaves_the_server_of_the_jobs_there(tmp_pat
 
 
 def train_as_if_edited(file: Path) -> None:
-    """A job of which the fork server imported other code, with which it would fail."""
+    """A job in a process with older code, which would abort. The fork server imported it before an edit."""
     job_module.CODE["algorithms.core.algorithm"] = "other"
     job_module.train_here = os.abort
     job_module.train(file, [])

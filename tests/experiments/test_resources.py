@@ -14,7 +14,7 @@ from run_support import SMALL, go, where
 
 from experiments.training import threads as module
 from experiments.training.build import keep_freed_memory
-from experiments.training.threads import SHARE, is_wished
+from experiments.training.threads import SHARE, is_set_by_user
 from experiments.training.threads import SMALL as LARGE
 
 SIZE = 2**26  # bytes: beyond what glibc keeps by default
@@ -57,7 +57,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [({}, False), ({SHARE: "2", "OMP_NUM_THREADS": "2"}, False), ({"OMP_NUM_THREADS": "3"}, True)],
 )
 def test_a_users_wish_is_told_from_a_sweeps_share(environment: dict[str, str], expected: bool) -> None:
-    assert is_wished(environment) == expected
+    assert is_set_by_user(environment) == expected
 
 
 @pytest.mark.parametrize(
