@@ -17,7 +17,7 @@ ALLOWED = {
     },
     "plots": {
         "plots", "common", "numpy", "scipy", "pandas", "matplotlib", "yaml", "rich", "plotly", "pydantic",
-        "annotated_types", "PIL",
+        "pydantic_core", "annotated_types", "PIL",
     },
     "experiments": {
         "experiments", "common", "algorithms", "data", "plots", "torch", "numpy", "scipy", "hydra", "omegaconf",

@@ -3,9 +3,8 @@
 All raise ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial, reduce
 from itertools import groupby, islice, takewhile
 from operator import or_
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic_core import from_json
 
 from common.files import regular
 from plots.runs import checksums
@@ -63,7 +63,7 @@ class _Bounds:
 
 def read_json(file: Path) -> dict[str, Any]:
     """An object of JSON, without its checksum."""
-    found = json.loads(checksums.read(file))
+    found = from_json(checksums.read(file))
     del found[checksums.KEY]
     return found
 
@@ -81,8 +81,8 @@ def read_rows(folder: Path) -> Iterator[Row]:
     return map(_row, read_lines(folder))
 
 
-def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
-    """The rows of the last evaluation, after all of metrics.jsonl is verified.
+def all_lines(folder: Path, status: Mapping[str, Any]) -> list[bytes]:
+    """The verified lines of metrics.jsonl.
 
     status: the content of status.json. metrics.jsonl has at least the bytes that it counts, and exactly these in a
     finished run.
@@ -92,11 +92,16 @@ def last_rows(folder: Path, status: Mapping[str, Any]) -> list[Row]:
         raise ValueError(f"{file}: rows are missing at its end, according to {STATUS}")
     if status["status"] == "finished" and file.stat().st_size != counted:
         raise ValueError(f"{file}: ends in half a line, although the run is finished")
+    return lines
+
+
+def last_rows(lines: Sequence[bytes]) -> list[Row]:
+    """The rows of the last evaluation among these lines."""
     evaluations = groupby(map(_row, reversed(lines)), lambda row: row["round"])  # the last one first
     return [row for _, evaluation in islice(evaluations, 1) for row in evaluation][::-1]
 
 
 def _row(line: bytes) -> Row:
-    row = json.loads(line)
+    row = from_json(line)
     del row[checksums.KEY]
     return row

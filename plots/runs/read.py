@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +13,25 @@ from itertools import chain
 from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from zlib import crc32
+
+from pydantic_core import from_json
 
 from common.files import regular
 from plots.runs import checksums
 from plots.runs.columns import declare, metric_among
-from plots.runs.files import CONFIG, ENVIRONMENT, FILES, METRICS, STATUS, last_rows, read_json, read_lines, read_yaml
+from plots.runs.files import (
+    CONFIG,
+    ENVIRONMENT,
+    FILES,
+    METRICS,
+    STATUS,
+    all_lines,
+    last_rows,
+    read_json,
+    read_lines,
+    read_yaml,
+)
 
 if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
     import numpy as np
@@ -49,6 +62,7 @@ class RunRecord:
     environment: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
     last: list[dict[str, Any]] = field(default_factory=list)  # the rows of the last evaluation
+    verified: tuple[int, int] = (0, -1)  # how much of metrics.jsonl was verified, and its CRC-32
     code: dict[str, str] = field(default_factory=dict)  # by module the digest of the code that it was begun with
     error: str = ""
 
@@ -99,11 +113,16 @@ class RunRecord:
     def rows(self) -> dict[str, np.ndarray]:
         """The whole rows of metrics.jsonl: an array for each column but the checksum. A missing value is NaN.
 
+        Rows that were verified when the run was opened are not verified again, unless the file was replaced.
         Raises ValueError, naming the file and line, where it is damaged.
         """
         import numpy as np
 
-        rows = json.loads(b"[%b]" % b",".join(read_lines(self.folder)))
+        size, digest = self.verified
+        content = regular(self.folder / METRICS).read_bytes()[:size]
+        if crc32(content) != digest:
+            content = b"".join(read_lines(self.folder))
+        rows = from_json(b"[%b]" % content[:-1].replace(b"\n", b","))  # in a third of json.loads' time
         names = dict.fromkeys(chain.from_iterable(rows))
         columns = {name: np.array([row.get(name) for row in rows]) for name in names if name != checksums.KEY}
         return {name: each.astype(float) if each.dtype.kind not in "ifb" else each for name, each in columns.items()}
@@ -194,7 +213,8 @@ def _examined(place: Path) -> RunRecord:
     config = read_yaml(checksums.read(place / CONFIG), place / CONFIG)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
     status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
-    last = last_rows(place, status) if METRICS in there else []
+    lines = all_lines(place, status) if METRICS in there else []
+    last, content = last_rows(lines), b"".join(lines)
     state, facts = status["status"], parts.get(ENVIRONMENT, {})
     if state == "running" and _is_free(place / ".lock"):
         state = "gone"
@@ -203,7 +223,8 @@ def _examined(place: Path) -> RunRecord:
         raise ValueError(f"{place}: {state}, but without {' and '.join(missing)}")
     declare(facts.get("columns", []))
     code, error = parts.get("code.json", {}).get("modules", {}), " ".join(str(status.get("error", "")).split())
-    return _checked(RunRecord(place, state, config, facts, status, last, code, error))
+    verified = len(content), crc32(content)
+    return _checked(RunRecord(place, state, config, facts, status, last, verified, code, error))
 
 
 def _checked(run: RunRecord) -> RunRecord:

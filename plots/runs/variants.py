@@ -143,7 +143,7 @@ def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
     Values are texts as on a command line; NaN if a run has no such setting.
     """
     texts = _texts(runs)
-    keys = [key for key in _differing(texts) if key.partition(".")[0] not in (*_OF_A_METHOD, "task")]
+    keys = _differing(texts, (*_OF_A_METHOD, "task"))
     keys += [key for _, some in _distinguishing(texts) for key in some]
     return texts[[*dict.fromkeys(keys)]].rename(columns=lambda key: key.removesuffix("._target_"))
 
@@ -171,7 +171,7 @@ def _distinguishing(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[st
     """The rows of each task and algorithm, with the keys that distinguish them from one another and from the task's
     others."""
     for _, of_task in texts.groupby("task.name", sort=False) if len(texts) else ():
-        common = [key for key in _differing(of_task) if key.partition(".")[0] not in _OF_A_METHOD]
+        common = _differing(of_task, _OF_A_METHOD)
         for _, group in of_task.groupby("algorithm.name", sort=False):
             yield group, [*dict.fromkeys([*common, *_differing(group)])]
 
@@ -184,15 +184,16 @@ def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, l
     return groups
 
 
-def _differing(texts: pd.DataFrame) -> list[str]:
+def _differing(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
     """The keys of settings that differ, or that some lack, among configurations with the same classes above them.
+    Those in groups `without` are left out.
 
     A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
     """
     found = []
     for key in texts.columns[texts.nunique(dropna=False) > 1]:
         parts = key.split(".")
-        if _NOT_OF_A_CURVE & {key, parts[0]} or _NOT_ANYWHERE & {*parts}:
+        if {*_NOT_OF_A_CURVE, *without} & {key, parts[0]} or _NOT_ANYWHERE & {*parts}:
             continue
         groups = key.removesuffix("._target_").split(".")[:-1]
         above = {".".join([*groups[: depth + 1], "_target_"]) for depth in range(len(groups))} & {*texts}

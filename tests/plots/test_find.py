@@ -47,6 +47,16 @@ def test_every_state_is_found_and_damage_named(results: Path, capsys: pytest.Cap
     assert "line 2: checksum mismatch" in said
 
 
+def test_rows_that_were_edited_after_a_run_was_opened_are_noticed(tmp_path: Path) -> None:
+    path = folder(tmp_path, "1", lrs=(0.1,))
+    before, after = find.open_run(path), find.open_run(path)
+    rows = before.rows["round"].tolist()
+    (path / "metrics.jsonl").write_text((path / "metrics.jsonl").read_text().replace('"round": 10,', '"round": 11,'))
+    with pytest.raises(ValueError, match="line 2: checksum mismatch"):
+        _ = after.rows
+    assert before.rows["round"].tolist() == rows
+
+
 BOMBS = {
     "deep": "[" * 10**5,
     "aliases": "a: &a [x]\nb: [*a, *a]\n",
