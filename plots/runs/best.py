@@ -80,7 +80,8 @@ def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None
         for algorithm, rows in of_task[several].groupby("algorithm", sort=False):
             if own:
                 best[task, algorithm] = ranked(rows, Rule(own)).index[0]
-    of_rows = [best.get(key, math.nan) for key in zip(frame["task"], frame["algorithm"], strict=True)]
+    keys = (frame[name].to_numpy(object) for name in ("task", "algorithm"))  # iterating over a column is slower
+    of_rows = [best.get(key, math.nan) for key in zip(*keys, strict=True)]
     return frame.assign(best=frame["lr"].to_numpy() == np.array(of_rows))
 
 
@@ -105,8 +106,10 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
     seeds = set(rows["seed"].unique() if seeds is None else seeds)
     higher = higher_is_better(rule.metric)
     geometric = not higher and not (rows[rule.metric] < 0).any()
-    last_round, ranks, rows = rows["round"].max(), [], rows.sort_values("round")
-    columns = {name: rows[name].to_numpy() for name in ("round", "train_loss", rule.metric) if name in rows}
+    last_round, ranks = rows["round"].max(), []
+    needed = [name for name in dict.fromkeys(("lr", "seed", "round", "train_loss", rule.metric)) if name in rows]
+    rows = rows[needed].sort_values("round")
+    columns = {name: rows[name].to_numpy() for name in needed}
     trials: dict[float, dict[int, Columns]] = {}
     parts: dict = rows.groupby(["lr", "seed"]).indices
     for (lr, seed), places in sorted(parts.items()):

@@ -128,17 +128,21 @@ def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: 
     and round are means, `bits_min` and `bits_max` stand beside them, and only step sizes with which every seed got
     there count. `x` is counted instead of bits where it is given, and has its name in the columns.
     """
-    curve, ends, parts = ["task", "algorithm"], [f"{x}_min", f"{x}_max"], []
-    methods = frame.groupby(curve, sort=False).agg(label=("label", "first"), seeds=("seed", "nunique"))
+    curve, ends, firsts = ["task", "algorithm"], [f"{x}_min", f"{x}_max"], []
+    methods = frame.groupby(curve, sort=False).agg(label=("label", "first"), seeds=("seed", "nunique")).reset_index()
+    trials = [*curve, "lr", "seed"]
+    rows = frame[[*dict.fromkeys((*trials, x, "round", metric))]].assign(trial=frame.groupby(trials).ngroup())
+    rows = rows.sort_values(x, kind="stable", ignore_index=True)
     for level in levels:
-        there = frame[sign(metric) * frame[metric] <= sign(metric) * level].sort_values(x)
-        first = there.drop_duplicates([*curve, "lr", "seed"]).groupby([*curve, "lr"])
-        costs = first[[*dict.fromkeys((x, "round"))]].mean().assign(got=first["seed"].nunique())
-        costs[ends] = first[x].agg(["min", "max"])
-        complete = methods.join(costs.reset_index("lr"), how="inner").query("got == seeds").sort_values([x, "lr"])
-        best = complete.groupby(curve).head(1).drop(columns=["label", "seeds", "got"])
-        parts.append(methods.join(best).assign(level=level))
-    found = pd.concat(parts).reset_index()
+        there = rows.loc[sign(metric) * rows[metric] <= sign(metric) * level, "trial"].drop_duplicates()
+        firsts.append(rows.loc[there.index].assign(level=level))
+    first = pd.concat(firsts).groupby([*curve, "level", "lr"])
+    costs = first[[*dict.fromkeys((x, "round"))]].mean().assign(got=first["seed"].nunique())
+    costs[ends] = first[x].agg(["min", "max"])
+    wanted = pd.DataFrame({"level": levels}).merge(methods, how="cross")
+    complete = wanted.merge(costs.reset_index(), on=[*curve, "level"]).query("got == seeds").sort_values([x, "lr"])
+    best = complete.drop(columns=["label", "seeds", "got"]).drop_duplicates([*curve, "level"])
+    found = wanted.merge(best, on=[*curve, "level"], how="left")
     found[ends] = found[ends].where(found["seeds"] > 1)
     spread = ends if found["seeds"].max() > 1 else []
     return found[[*curve, "label", "level", *dict.fromkeys((x, "round")), "lr", *spread]]
