@@ -51,18 +51,21 @@ def main(arguments: list[str] | None = None) -> None:
         for override in map(parse, given.options):
             OmegaConf.update(options, override.key_or_group, override.value())
         node: Any = OmegaConf.to_container(options)
-        gc.disable()  # until `resume_collection`
+        gc.disable()  # looking for garbage slows imports, and finds none
         try:
             import pytest
+            import torch
+
+            from experiments.contracts.kinds import subject
+
+            torch.set_num_threads(1)  # equality bit for bit is promised for one
+            found = subject(node)
         except ModuleNotFoundError as error:
+            if error.name != "pytest":
+                raise
             raise UsageError("the checks need pytest: run make setup, or pip install pytest") from error
-        import torch
-
-        from experiments.contracts.kinds import subject
-
-        torch.set_num_threads(1)  # equality bit for bit is promised for one
-        found = subject(node)
-        resume_collection()
+        finally:
+            resume_collection()
         print(f"{found.kind} {' '.join([given.target, *given.options])}", flush=True)
         # Neither this project's pytest settings nor the caller's apply. No contract uses hypothesis.
         plugins = "-p no:cacheprovider -p no:hypothesispytest"

@@ -1,5 +1,6 @@
 """`experiments.status` and `experiments.check`: what they say, whatever lies on disk."""
 
+import gc
 import json
 import os
 import shutil
@@ -279,6 +280,7 @@ def test_what_cannot_be_checked(line: str, message: str, check: Callable) -> Non
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert message in err
+    assert gc.isenabled()
 
 
 def test_what_fails(check: Callable) -> None:
