@@ -100,6 +100,8 @@ _LATER_COMPRESSORS = {
     "naive-terngrad": "algorithm=naive compressor=terngrad compressor.block=8",
     "naive-nuqsgd": "algorithm=naive compressor=nuqsgd compressor.block=8",
     "naive-sign": "algorithm=naive compressor=sign update=sgd",
+    "cd_adam-chain": "algorithm=cd_adam compressor=chain compressor.first.ratio=0.5 "
+    "compressor.second.first.ratio=0.3",
 }
 
 _SHAPES = {
