@@ -54,6 +54,11 @@ class Compressor(ABC):
     is_scaled: bool = True
     """Whether C(x) is as large as x is; where it is not, no share of ‖x‖ bounds the error."""
 
+    @property
+    def enlarges(self) -> bool:
+        """Whether scaling that makes it unbiased leaves it not contractive. The memory of its error would grow."""
+        return self.unbiased and not self.contractive
+
     @abstractmethod
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
@@ -186,6 +191,10 @@ class Wrapper(Compressor):
     def __post_init__(self) -> None:
         for assumption in ("contractive", "unbiased", "keeps_zero", "is_scaled"):
             object.__setattr__(self, assumption, getattr(self.compressor, assumption))  # the class is frozen
+
+    @property
+    def enlarges(self) -> bool:
+        return self.compressor.enlarges
 
     def whole(self, d: int) -> int:
         """The length of the whole vector, given a shard of length d. Bits, π and ω refer to the whole vector."""

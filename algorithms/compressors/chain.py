@@ -38,6 +38,10 @@ class Chain(Compressor):
             both = getattr(self.first, assumption) and getattr(self.second, assumption)
             object.__setattr__(self, assumption, both)  # the class is frozen
 
+    @property
+    def enlarges(self) -> bool:
+        return self.first.enlarges or self.second.enlarges
+
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Chained:
         payload: Any = self.first.encode(x, key)
         values = payload.values

@@ -92,7 +92,7 @@ class Channel(ABC):
                 f"{self.compressor}: has no scale, and {name} needs a contractive compressor (Assumption 4.1): its "
                 "memory would grow. Take scaled_sign, or send it without memory (algorithm=naive)"
             )
-        if self.compressor.unbiased and not self.compressor.contractive:
+        if self.compressor.enlarges:
             raise ValueError(
                 f"{self.compressor}: {name} needs a contractive compressor (Assumption 4.1), and one scaled to be "
                 "unbiased is not: its memory would grow. Take a contractive one (random_k without `unbiased`, say), "

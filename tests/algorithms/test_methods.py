@@ -16,7 +16,9 @@ from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, run
 
 from algorithms.compressors import (
     Blocks,
+    Chain,
     Identity,
+    Int4,
     LogQuantize,
     MinMaxUint8,
     Natural,
@@ -287,6 +289,8 @@ def test_randomised_messages_depend_on_seed_round_worker_and_direction():
     [
         (lambda: ef21(TopK(k=2), SGD(), downlink_compressor=TopK(k=2)), "takes uplink_only=false"),
         (lambda: cd_adam(RandomK(k=2, unbiased=True), AMSGrad()), "needs a contractive compressor"),
+        (lambda: ef21(Blocks(Chain(RandomK(k=2, unbiased=True), Int4(8)), (5, 2)), SGD()), "needs a contractive"),
+        (lambda: error_feedback(Chain(TopK(k=3), RandomK(k=1, unbiased=True)), SGD()), "needs a contractive"),
         (lambda: error_feedback(Sign(), SGD()), "has no scale, and error feedback needs"),
         (lambda: cd_adam(Blocks(Sign(zero=True), (2, 5)), AMSGrad()), "has no scale, and the Markov sequence needs"),
         (lambda: ef21_p(Sign()), "has no scale"),
