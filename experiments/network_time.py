@@ -67,13 +67,8 @@ def show(request: dict[str, str], console: Console) -> None:
         times["label"] += ", " + times["form"]
         console.print(f"{task}: seconds to {y} {level:g}")
         wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds_to_level")
-        wide = (
-            wide[[*dict.fromkeys(times["label"])]]
-            .reset_index()
-            .map("{:.4g}".format, na_action="ignore")
-            .astype(object)
-            .fillna("–")
-        )
+        wide = wide[[*dict.fromkeys(times["label"])]].reset_index()
+        wide = wide.map(lambda value: "–" if math.isnan(value) else f"{value:.4g}")
         tables.show(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
         for _, label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"

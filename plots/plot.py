@@ -94,7 +94,7 @@ def chosen_rows(request: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
     modelled, variants = network(request), latest(distinguish(chosen_runs(request)))
     frame = variant_rows(variants)
     if request["y"]:
-        columns = dict.fromkeys(name for variant in variants for name in variant.run.columns)
+        columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)
         metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
         y = chosen("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]

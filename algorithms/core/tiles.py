@@ -101,7 +101,7 @@ class TiledStates:
         The numbers equal those of worker, server and replica on whole vectors. algorithm: the constructor's; its
         hyperparameters may differ.
         """
-        local = self._current.localize(algorithm)
+        local = with_compressors(algorithm, lambda one: _TileCompressor(one, self._current))
         steps = [self._step(number, local, gradient, x, lr, t, seed) for number in range(len(self._tiles))]
         token = in_place.set(True)
         try:
@@ -237,10 +237,6 @@ class _CurrentTile:
                 reduction = needed.with_traceback(None)  # which would keep the tile's tensors alive
             yield reduction
             results.append(self.result)
-
-    def localize(self, algorithm: Algorithm) -> Algorithm:
-        """The algorithm for vectors on the current tile."""
-        return with_compressors(algorithm, lambda one: _TileCompressor(one, self))
 
 
 @dataclass(frozen=True)

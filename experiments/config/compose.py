@@ -166,7 +166,7 @@ def resolve(composed: DictConfig) -> Config:
 def parse(text: str) -> Override:
     """One override. Raises UsageError for what Hydra's grammar does not take."""
     try:
-        override = OverridesParser.create().parse_override(text)
+        return OverridesParser.create().parse_override(text)
     except HydraException as error:
         if dash := re.search("[‐-―−]", text):
             raise UsageError(f"{text}: has the dash {dash[0]}; write - instead") from error
@@ -175,7 +175,6 @@ def parse(text: str) -> Override:
             f"{text}: not of the form key=value; leave out spaces within brackets, and put special characters into "
             f"quotes, one pair for the shell and one for Hydra: '{key}=\"{value}\"'"
         ) from error
-    return override
 
 
 def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -76,9 +76,8 @@ class RunFolder:
         Raises RunError when another process is already at this run.
         """
         with ExitStack() as locks:
-            while (
-                self._ranks.is_first
-            ):  # twice, where the folder is put aside: others may wait for the first lock too
+            # Twice, where the folder is put aside: others may wait for the first lock too.
+            while self._ranks.is_first:
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
                 locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))

@@ -71,7 +71,7 @@ def page_data(
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}
     frame = variant_rows(shown)
     frame = frame.assign(modelled_seconds=modelled_seconds(frame, network))
-    metrics = {one.run.folder: [name for name in one.run.columns if column(name).is_measured] for one in shown}
+    metrics = {one.run.folder: [name for name in one.run.rows if column(name).is_measured] for one in shown}
     names = dict.fromkeys(name for some in metrics.values() for name in some)
     columns = {name: frame[name].to_numpy() for name in ("lr", *AXES, *names)}
     parts: dict = frame.groupby(["task", "algorithm", "run"]).indices

@@ -206,7 +206,7 @@ def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: s
         if metric is None:
             raise UsageError(f"{who}: no loss and no gradient norm to select by; set select=final_<metric>")
         return Rule(metric)
-    columns = dict.fromkeys(name for part in finished for name in part.run.columns)
+    columns = dict.fromkeys(name for part in finished for name in part.run.rows)
     metrics = [name for name in columns if column(name).is_measured]
     rules = {f"{of}_{name}": Rule(name, of) for of in SELECTABLE for name in metrics}
     if text not in rules:

@@ -127,11 +127,6 @@ class RunRecord:
         columns = {name: np.array([row.get(name) for row in rows]) for name in names if name != checksums.KEY}
         return {name: each.astype(float) if each.dtype.kind not in "ifb" else each for name, each in columns.items()}
 
-    @property
-    def columns(self) -> list[str]:
-        """The names of the rows' columns."""
-        return list(self.rows)
-
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.

@@ -155,16 +155,12 @@ def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
 
     leaves = {run.folder: _leaves(run.config) for run in runs}
     texts = pd.DataFrame([*leaves.values()], index=[*leaves], dtype=object)
-    for key in filter(_is_long, list(texts.columns)):
+    for key in [key for key in texts if key.endswith(("_target_", "sha256"))]:
         length = 8 if key.endswith("sha256") else None
         short = {text: text.rpartition(".")[2][:length] for text in texts[key].dropna().unique()}
         if len({*short.values()}) == len(short):
             texts[key] = texts[key].map(short)
     return texts
-
-
-def _is_long(key: str) -> bool:
-    return key.endswith(("_target_", "sha256"))
 
 
 def _distinguishing(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[str]]]:

@@ -151,7 +151,7 @@ def test_the_rows_of_a_run(tmp_path):
         file.write('{"round": 110, "wa')  # a row that is being written
     [run] = find(tmp_path)
     assert run.rows["wall_time"].tolist() == [1700000000.5] * 6  # a number, though its name is a date's
-    assert "crc32" not in run.columns
+    assert "crc32" not in run.rows
 
 
 def test_a_study_has_its_runs_and_those_that_its_sweep_found_finished(tmp_path):
