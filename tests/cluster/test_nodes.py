@@ -96,10 +96,6 @@ def without(net: torch.nn.Module) -> None:
     net[0].bias.grad = None  # pyright: ignore[reportIndexIssue, reportAttributeAccessIssue]
 
 
-def convert(net: torch.nn.Module) -> None:
-    net.double()
-
-
 def everything() -> dict:
     rank = dist.get_rank()
     own, others = ([dist.new_group(ranks) for ranks in groups] for groups in (NODES, ([0, 1, 2], [3])))
@@ -123,7 +119,7 @@ def everything() -> dict:
     two, three = dist.new_group([1, 3]), dist.new_group([0, 1, 3])
     for name, act in {
         "drift": partial(trained, intra, befalls=drift),
-        "converted": partial(trained, intra, befalls=convert),
+        "converted": partial(trained, intra, befalls=torch.nn.Module.double),
         "local drift": partial(local, intra, befalls=drift),
         "local conversion": partial(local, intra, befalls=torch.nn.Module.float),
         "local and unequal": partial(local, others[rank == 3]),

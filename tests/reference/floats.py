@@ -1,8 +1,9 @@
 """Casts to short floats by exact fractions; the randomised ones are given their uniform numbers."""
 
 import math
-import struct
 from fractions import Fraction
+
+import numpy as np
 
 BF16 = (8, -126, Fraction(255 * 2**120))
 FP16 = (11, -14, Fraction(65504))
@@ -27,14 +28,9 @@ def either(x: float, digits: int, least: int, most: Fraction, u: float) -> float
     return max(-most, min((whole + (u < rest / unit)) * unit, most)) + 0.0
 
 
-def single(x: float) -> float:
-    """x as float32, which casts round to first."""
-    return struct.unpack("f", struct.pack("f", x))[0]
-
-
 def cast(x: list[float], kind: tuple, uniform: list[float] | None = None) -> list[float]:
     if uniform is None:
-        return [nearest(single(value), *kind) for value in x]
+        return [nearest(float(np.float32(value)), *kind) for value in x]  # casts round to float32 first
     return [float(either(value, *kind, u)) for value, u in zip(x, uniform, strict=True)]
 
 

@@ -12,17 +12,13 @@ def min_max_uint8(x: list[float]) -> list[float]:
     return [(code + lower) / steps for code in codes]
 
 
-def _nearest(share: float, levels: list[float], preferred) -> float:
-    """The level nearest to the share; of two as near, the one that `preferred` puts first."""
-    return min(levels, key=lambda level: (abs(share - level), preferred(level)))
-
-
 def log_quantize(x: list[float], bits: int) -> list[float]:
     scale = max(abs(value) for value in x)
     powers = [2.0**-k for k in range(2 ** (bits - 1) - 1)]
     levels = [0.0, *powers, *(-power for power in powers)]
     assert len(levels) == 2**bits - 1
-    return [scale and scale * _nearest(value / scale, levels, lambda level: -abs(level)) for value in x]
+    # Of two as near, the larger.
+    return [scale and scale * min(levels, key=lambda level: (abs(value / scale - level), -abs(level))) for value in x]
 
 
 def uniform_quantize(x: list[float], bits: int) -> list[float]:
