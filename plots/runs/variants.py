@@ -155,7 +155,7 @@ def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
 
     leaves = {run.folder: _leaves(run.config) for run in runs}
     texts = pd.DataFrame([*leaves.values()], index=[*leaves], dtype=object)
-    for key in [key for key in texts if key.endswith(("_target_", "sha256"))]:
+    for key in [key for key in map(str, texts) if key.endswith(("_target_", "sha256"))]:
         length = 8 if key.endswith("sha256") else None
         short = {text: text.rpartition(".")[2][:length] for text in texts[key].dropna().unique()}
         if len({*short.values()}) == len(short):
