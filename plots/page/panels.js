@@ -78,9 +78,9 @@ function axis(label, log, values) {
   };
 }
 
-/** Draw a task in its panel and return its lines. */
-function drawPanel(panel, task, view, runs) {
-  const lines = linesOf(task, view, runs), drawn = lines.flatMap(line => traces(line, view)), { label } = data.metrics[view.y];
+/** Draw a task's lines in its panel. */
+function drawPanel(panel, task, view, lines) {
+  const drawn = lines.flatMap(line => traces(line, view)), { label } = data.metrics[view.y];
   const every = name => drawn.flatMap(trace => trace[name]);
   const nothing = { text: "nothing to draw: not measured here, or not chosen", showarrow: false };
   const plot = panel.querySelector(".plot");
@@ -94,10 +94,12 @@ function drawPanel(panel, task, view, runs) {
     margin: { l: 66, r: 12, t: 10, b: 52 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: QUIET, activecolor: INK, orientation: "v" },
     annotations: drawn.length ? [] : [{ ...nothing, x: 0.5, y: 0.5, xref: "paper", yref: "paper" }],
   }, { ...ALONE, responsive: true, modeBarButtonsToRemove: [...UPLOADS, "autoScale2d", "lasso2d", "select2d", "resetScale2d"] });
-  return lines;
 }
 
-/** Draw tasks, those that have a panel already in that one, and return their lines. */
+let waiting; // the timer of panels that are still to be drawn
+
+/** Draw tasks, those that have a panel already in that one, and return their lines. Panels outside the window follow
+ * one by one, so that nobody waits for them. */
 function drawPanels(tasks, view, runs) {
   const before = new Map([...at("panels").children].map(panel => [panel.dataset.task, panel]));
   const panels = tasks.map(task => before.get(task.name) ?? make("div", { class: "panel", "data-task": task.name },
@@ -105,5 +107,17 @@ function drawPanels(tasks, view, runs) {
   for (const panel of before.values()) if (!panels.includes(panel)) Plotly.purge(panel.querySelector(".plot"));
   at("panels").replaceChildren(...panels); // all of them before the first is drawn: their number makes their width
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
-  return tasks.flatMap((task, i) => drawPanel(panels[i], task, view, runs));
+  const lines = tasks.map(task => linesOf(task, view, runs));
+  const places = panels.map(panel => panel.getBoundingClientRect());
+  const isSeen = i => places[i].bottom > 0 && places[i].top < innerHeight;
+  const order = [...panels.keys()].sort((i, j) => isSeen(j) - isSeen(i));
+  const next = () => {
+    const i = order.shift();
+    drawPanel(panels[i], tasks[i], view, lines[i]);
+    if (order.length && isSeen(order[0])) next();
+    else if (order.length) waiting = setTimeout(next);
+  };
+  clearTimeout(waiting);
+  if (order.length) next();
+  return lines.flat();
 }

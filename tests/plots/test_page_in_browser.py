@@ -249,3 +249,6 @@ def test_on_a_phone_the_first_curve_is_on_the_first_screen_in_either_scheme(brow
         page.click("#choose > summary")
         page.uncheck("#methods input[value=plain]")
         assert phone.methods(FIRST) == {"noisy"}
+        label = '[aria-label]:not([aria-label*="Plain"])'
+        page.wait_for_selector(f'.panel[data-task="{SECOND}"] .plot{label}', state="attached")  # below the screen
+        assert "noisy" in phone.methods(SECOND)
