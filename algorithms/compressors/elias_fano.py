@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from .flags import indices
 from .packing import pack, pack_codes, unpack, unpack_codes
 
 
@@ -29,8 +30,7 @@ def unpack_ascending(packed: Tensor, k: int, d: int) -> Tensor:
     """The indices int64 [..., k] that `pack_ascending` was given."""
     low, upper = _low(k, d), _upper(k, d)
     bitmap, codes = unpack(packed, size(k, d)).tensor_split([upper], -1)
-    ones = bitmap.nonzero()[:, -1].view(*packed.shape[:-1], k)
-    high = ones - torch.arange(k, device=packed.device) << low
+    high = indices(bitmap, k) - torch.arange(k, device=packed.device) << low
     return high + unpack_codes(pack(codes), low, k) if low else high
 
 

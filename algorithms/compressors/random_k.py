@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
+from .flags import present, ragged
 from .shard import Shard, whole
-from .top_k import Sparsifier, present, ragged
+from .top_k import Sparsifier
 
 
 class Sampled(NamedTuple):

@@ -13,6 +13,8 @@ from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from . import elias_fano
 from .base import Shardable
+from .flags import indices as indices_of
+from .flags import present, ragged, running_count
 from .packing import pack_codes, unpack_codes
 from .shard import Shard, whole
 
@@ -88,7 +90,7 @@ class TopK(Sparsifier):
             indices = largest(_magnitude(x), self.count(shard.d))
             return Sparse(x.gather(-1, indices), self._pack(indices, shard.d))
         keep = self._keep(x, shard)
-        indices = _indices(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
+        indices = indices_of(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
         return Sparse(present(x, keep, indices), self._pack(indices, shard.d))
 
     def cut(self, payload: Sparse, shard: Shard) -> Sparse:
@@ -136,7 +138,7 @@ class TopK(Sparsifier):
         magnitude = _magnitude(x)
         threshold, room = _threshold(magnitude, shard, self.count(shard.d))
         ties = magnitude == threshold
-        return (magnitude > threshold) | (ties & (_running_count(ties) <= room))
+        return (magnitude > threshold) | (ties & (running_count(ties) <= room))
 
 
 def _width(d: int) -> int:
@@ -186,50 +188,6 @@ def _largest(magnitude: Tensor, k: int) -> Tensor:
     if k and _is_long(magnitude):
         return magnitude.gather(-1, largest(magnitude, k))
     return magnitude.topk(k, sorted=False).values
-
-
-def ragged(flags: Tensor, most: int | None = None) -> Tensor:
-    """Where the flags [..., d] are set, in order: int64 [..., most]; None: as many as in any row.
-
-    A row with fewer repeats its first, or has zeros where it has none: `present` tells.
-    """
-    if most is None:
-        most = int(flags.sum(-1).max()) if flags.numel() else 0
-    order = indices_by_search(flags, most)
-    number = flags.sum(-1, keepdim=True)
-    first = torch.where(number > 0, order[..., :1], 0)
-    return torch.where(torch.arange(most, device=flags.device) < number, order, first)
-
-
-def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
-    """x [..., d] at the places that `ragged` gave for the flags; zero in a row without any."""
-    return torch.where(flags.any(-1, keepdim=True), x.gather(-1, places), 0)
-
-
-def _indices(flags: Tensor, k: int) -> Tensor:
-    if flags.device.type == "cpu":
-        return flags.nonzero()[:, -1].view(*flags.shape[:-1], k)
-    return indices_by_search(flags, k)
-
-
-def indices_by_search(flags: Tensor, k: int) -> Tensor:
-    """`_indices` on any device: a GPU would be waited for to know how many `nonzero` finds."""
-    count = torch.arange(1, k + 1, dtype=torch.int32, device=flags.device).expand(*flags.shape[:-1], k).contiguous()
-    # A row may have fewer than k flags, and an index outside would end the process.
-    return torch.searchsorted(_running_count(flags), count).clamp(max=flags.shape[-1] - 1)
-
-
-def _running_count(flags: Tensor) -> Tensor:
-    """How many of the flags [..., d] are set up to each place, itself included: int32."""
-    if flags.device.type == "cpu":
-        return flags.cumsum(-1, dtype=torch.int32)
-    return running_count_by_one_scan(flags)
-
-
-def running_count_by_one_scan(flags: Tensor) -> Tensor:
-    """`_running_count` on any device: a GPU scans each row with one block of threads, but one long row with all."""
-    count = flags.flatten().cumsum(0, dtype=torch.int32).view(flags.shape)
-    return count - count[..., :1] + flags[..., :1]
 
 
 def largest(size: Tensor, k: int) -> Tensor:

@@ -37,6 +37,7 @@ from algorithms.compressors import (
 )
 from algorithms.compressors.blocks import buckets
 from algorithms.compressors.elias_fano import pack_ascending, size, unpack_ascending
+from algorithms.compressors.flags import indices_by_search, running_count_by_one_scan
 from algorithms.compressors.packing import (
     pack,
     pack_by_torch,
@@ -47,7 +48,6 @@ from algorithms.compressors.packing import (
     unpack_codes,
 )
 from algorithms.compressors.shard import whole as all_of
-from algorithms.compressors.top_k import indices_by_search, running_count_by_one_scan
 from algorithms.utils.seeding import MessageKey
 from experiments.contracts.test_compressor import TestCompressor, vectors
 
