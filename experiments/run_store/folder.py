@@ -258,7 +258,8 @@ class RunFolder:
         try:
             yield
         except (OSError, ValueError) as error:
-            raise RunError(f"{error}; delete {self.path} to begin anew, or put back its files") from error
+            what = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+            raise RunError(f"{what}; delete {self.path} to begin anew, or put back its files") from error
 
     def _read_json(self, name: str) -> dict:
         with self._readable():
