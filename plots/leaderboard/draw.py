@@ -15,6 +15,7 @@ from plots.runs.seeds import at_mean_costs, while_all_go_on
 from plots.runs.variants import DASHES
 
 _DARK = "#0b3a66"
+_LEAST = 1e-12  # smaller ends are drawn here: a loss in float32 may become 0, and its logarithm would fill the panel
 _LINE = 0.17  # inches per entry
 
 
@@ -73,6 +74,7 @@ def front(ranking: pd.DataFrame) -> Figure:
         for axis, (task, rows) in zip(axes.flat, tasks.items(), strict=False):
             rows = rows.drop_duplicates("entry").sort_values("spent")
             rows, metric = rows[np.isfinite(rows["end"])], rows["metric"].iloc[0]
+            rows = rows.assign(end=rows["end"].clip(lower=_LEAST))
             best = rows[rows["front"].astype(bool)]
             axis.plot(rows["spent"], rows["end"], "o", color="#999999")
             axis.plot(best["spent"], best["end"], "o-", color=_DARK, drawstyle="steps-post")
