@@ -96,8 +96,7 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     parts = []
     for folder in _folders(track.name, results_dir).values():
         try:
-            entry = read(folder)
-            frame = read_rows(folder, entry)
+            entry, frame = read(folder), read_rows(folder)
         except (OSError, ValueError) as error:
             print(f"left out: {folder}: {error}")
             continue

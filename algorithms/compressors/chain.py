@@ -18,7 +18,7 @@ class Chained(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain(Compressor):
-    """C(x) sends the coordinates that C₁ chooses, and C₂(v) in place of their values v [K].
+    """C(x) sends the coordinates that C₁ chooses. C₂ compresses their values v [K].
 
     C₁'s floats are not sent, so it takes bits(C₁) − 32K + bits(C₂ of K). C₂ may be a chain itself. Each of the two
     draws from a key of its own.

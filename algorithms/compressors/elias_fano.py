@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .flags import indices
+from .flags import indices_of
 from .packing import pack, pack_codes, unpack, unpack_codes
 
 
@@ -22,7 +22,7 @@ def pack_ascending(indices: Tensor, d: int) -> Tensor:
     low = _low(k, d)
     ones = (indices >> low) + torch.arange(k, device=indices.device)
     flags = indices.new_zeros(*indices.shape[:-1], _upper(k, d), dtype=torch.bool).scatter_(-1, ones.long(), True)
-    codes = [unpack(pack_codes(indices & (1 << low) - 1, low), k * low)] if low else []
+    codes = [unpack(pack_codes(indices & ((1 << low) - 1), low), k * low)] if low else []
     return pack(torch.cat([flags, *codes], -1))
 
 
@@ -30,7 +30,7 @@ def unpack_ascending(packed: Tensor, k: int, d: int) -> Tensor:
     """The indices int64 [..., k] that `pack_ascending` was given."""
     low, upper = _low(k, d), _upper(k, d)
     bitmap, codes = unpack(packed, size(k, d)).tensor_split([upper], -1)
-    high = indices(bitmap, k) - torch.arange(k, device=packed.device) << low
+    high = (indices_of(bitmap, k) - torch.arange(k, device=packed.device)) << low
     return high + unpack_codes(pack(codes), low, k) if low else high
 
 
@@ -39,4 +39,4 @@ def _low(k: int, d: int) -> int:
 
 
 def _upper(k: int, d: int) -> int:
-    return k + (d - 1 >> _low(k, d))
+    return k + ((d - 1) >> _low(k, d))

@@ -22,7 +22,7 @@ def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
     return torch.where(flags.any(-1, keepdim=True), x.gather(-1, places), 0)
 
 
-def indices(flags: Tensor, k: int) -> Tensor:
+def indices_of(flags: Tensor, k: int) -> Tensor:
     """Where k flags [..., d] a row are set, in order: int64 [..., k]."""
     if flags.device.type == "cpu":
         return flags.nonzero()[:, -1].view(*flags.shape[:-1], k)
@@ -30,7 +30,7 @@ def indices(flags: Tensor, k: int) -> Tensor:
 
 
 def indices_by_search(flags: Tensor, k: int) -> Tensor:
-    """`indices` on any device: a GPU would be waited for to know how many `nonzero` finds."""
+    """`indices_of` on any device: a GPU would be waited for to know how many `nonzero` finds."""
     count = torch.arange(1, k + 1, dtype=torch.int32, device=flags.device).expand(*flags.shape[:-1], k).contiguous()
     # A row may have fewer than k flags, and an index outside would end the process.
     return torch.searchsorted(running_count(flags), count).clamp(max=flags.shape[-1] - 1)

@@ -13,8 +13,7 @@ from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from . import elias_fano
 from .base import Shardable
-from .flags import indices as indices_of
-from .flags import present, ragged, running_count
+from .flags import indices_of, present, ragged, running_count
 from .packing import pack_codes, unpack_codes
 from .shard import Shard, whole
 

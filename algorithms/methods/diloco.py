@@ -26,7 +26,8 @@ def diloco(
         server   Δ̄ = mean_i Δ_i (c_i), dense;  without `uplink_only` y = Δ̄ + βe,  Δ̄ ← C(y),  e ← y − Δ̄
         replica  b ← μb + Δ̄,  x ← x − η(Δ̄ + μb),  x_i ← x
 
-    State: x_i, the inner moments and, with a compressor, e_i [d] on every worker; x and b [d].
+    State: x_i, the inner moments and, with a compressor, e_i [d] on every worker; x and b [d]; e [d] on the server
+    without `uplink_only`.
     Wire: in rounds that H divides 32d bits up, or one message of C, and 32d bits down, or one of C; 0 in the others.
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
     take x_i ← (1 − a)x_i + ax for it (Streaming DiLoCo, `bases.streaming`).

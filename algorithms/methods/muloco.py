@@ -33,7 +33,8 @@ def muloco(
         server   Δ̄ = mean_i c_i, dense;  without `uplink_only` y = Δ̄ + βe,  Δ̄ ← C(y),  e ← y − Δ̄
         replica  b ← μb + Δ̄,  x ← x − η(Δ̄ + μb),  x_i ← x
 
-    State: x_i, B [of matrices], m and v [of all else] and e_i [d] on every worker; x and b [d].
+    State: x_i, B [of matrices], m and v [of all else] and e_i [d] on every worker; x and b [d]; e [d] on
+    the server without `uplink_only`.
     Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, which
     leaves no e_i, and 32d bits down, or one message of C; 0 in the others.
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers

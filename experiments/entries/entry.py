@@ -80,13 +80,10 @@ def read(folder: Path) -> Entry:
     return Entry(**content, tasks=tasks)
 
 
-def read_rows(folder: Path, entry: Entry | None = None) -> pd.DataFrame:
-    """Read the rows of an entry. `entry`: its description, if the caller has read it.
-
-    Raises ValueError unless they have the hash in its entry.yaml, and OSError.
-    """
+def read_rows(folder: Path) -> pd.DataFrame:
+    """Read the rows of an entry. Raises ValueError unless they have the hash in its entry.yaml, and OSError."""
     file = folder / ROWS
-    if hashlib.sha256(file.read_bytes()).hexdigest() != (entry or read(folder)).rows_sha256:
+    if hashlib.sha256(file.read_bytes()).hexdigest() != read(folder).rows_sha256:
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another entry")
     return pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str))
 

@@ -8,9 +8,9 @@ or with `overlap` the larger of c and what goes up in the place of their sum, as
 backward pass still runs. f_up, f_down and hops follow from n and from how messages travel: docs/reports.md has the
 table, and what it rests on. c is a worker's own share of the measured training time, in which `ranks` processes
 computed for all workers and all step sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's
-own work included; or, for other hardware, r times the given `computing`. s is how often a round communicates: once,
-or on average more rarely with local steps, and twice for PowerSGD; a missing one is 1. Rounds to a level are those
-measured with the run's own n: the model does not say that more workers need fewer.
+own work included; or, for other hardware, r times the given `computing`. s is how often a round communicates, on
+average: less than 1 with local steps, 2 for PowerSGD, 1 where it is missing. Rounds to a level are those measured
+with the run's own n: the model does not say that more workers need fewer.
 """
 
 from __future__ import annotations

@@ -93,8 +93,7 @@ class Fragment:
     @cached_property
     def alone(self) -> LocalSteps:
         """The method for vectors that have these coordinates only."""
-        whole = LocalSteps(**{one.name: getattr(self.of, one.name) for one in fields(LocalSteps)})
-        return with_compressors(whole, self._within)
+        return with_compressors(LocalSteps(**_options(self.of)), self._within)
 
     @property
     def uplink(self) -> Channel:
@@ -162,8 +161,11 @@ def streaming(method: LocalSteps, layout: Layout, fragments: int, delay: int, mi
             f"fragments={fragments}: cuts between parameter tensors give only {len(cuts) - 1} of about equal size; "
             "take fewer"
         )
-    own = {one.name: getattr(method, one.name) for one in fields(LocalSteps)}
-    return Streaming(**own, cuts=tuple(sorted(cuts)), delay=delay, mixing=mixing)
+    return Streaming(**_options(method), cuts=tuple(sorted(cuts)), delay=delay, mixing=mixing)
+
+
+def _options(method: LocalSteps) -> dict[str, Any]:
+    return {one.name: getattr(method, one.name) for one in fields(LocalSteps)}
 
 
 def _put(part: Tensor, vectors: Tensor, bounds: tuple[int, int]) -> Tensor:
