@@ -27,8 +27,12 @@ def folder(run: RunConfig) -> Path:
 
 
 def settings(run: RunConfig) -> dict[str, Any]:
-    """The keys of a run that affect its numbers, and the options of its parts except those annotated `Place`."""
-    own = _of_numbers(run) | {"cluster": _of_numbers(run.cluster)}
+    """The keys of a run that affect its numbers, and the options of its parts except those annotated `Place`.
+
+    A key of the cluster that is null says that nothing is special there, and is left out.
+    """
+    cluster = {name: value for name, value in _of_numbers(run.cluster).items() if value is not None}
+    own = _of_numbers(run) | {"cluster": cluster}
     for name, part in own.items():
         if isinstance(part, Part):
             own[name] = {"name": part.name, **_relevant(called(part))}
