@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # also where `__getattr__` looks names up
     from .dither import LinfDither, Nuqsgd, Qsgd
     from .floats import Bf16, Fp8, Fp16
     from .four_bits import Dynamic4, Int4, Nf4
+    from .integers import IntegerMean, Integers
     from .min_max import MinMaxUint8
     from .natural import Natural
     from .random_k import RandomK

@@ -19,6 +19,8 @@ from algorithms.compressors import (
     Chain,
     Identity,
     Int4,
+    IntegerMean,
+    Integers,
     LogQuantize,
     MinMaxUint8,
     Natural,
@@ -43,6 +45,7 @@ from algorithms.methods.ef21 import ef21
 from algorithms.methods.ef21_p import ef21_p
 from algorithms.methods.ef21_sgdm import ef21_sgdm
 from algorithms.methods.error_feedback import error_feedback
+from algorithms.methods.int_sgd import int_sgd
 from algorithms.methods.loco import loco
 from algorithms.methods.marina import Coin, marina
 from algorithms.methods.naive import naive
@@ -88,6 +91,11 @@ def third(i: int) -> ref.Drawn:
         return [value * len(x) / 3 if keep else 0.0 for value, keep in zip(x, kept, strict=True)]
 
     return compress
+
+
+def uniform_numbers(t: int, i: int) -> list[float]:
+    generator = torch.Generator().manual_seed(MessageKey(SEED, "up", t, (i,)).seeds().item())
+    return torch.rand(problem.D, dtype=torch.float64, generator=generator).tolist()
 
 
 def without_draw(compress: ref.Compress) -> Callable[[int], ref.Drawn]:
@@ -201,6 +209,10 @@ CASES["distributed_lion of the mean"] = Case(
     distributed_lion(Sign(), SGD(), N, "mean", beta1=0.8, beta2=0.95), each(ref.signs, 0.8, 0.95),
     step=partial(ref.sgd, 0.01), lr=0.01,
 )  # fmt: skip
+for width, largest in ((8, 31), (4, 1)):  # of N = 4 workers
+    CASES[f"int_sgd in {width} bits"] = Case(
+        int_sgd(Integers(width), SGD(), N, 0.8), *ref.int_sgd(N, largest, 0.8, uniform_numbers)
+    )
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -238,6 +250,7 @@ def test_every_mean_of_signs_crosses_exactly(workers, dtype):
     means = torch.tensor([2 * plus - workers for plus in range(workers + 1)], dtype=dtype) / workers
     compressor = SignMean(workers)
     assert torch.equal(compressor.decode(compressor.encode(means), len(means)), means)
+    assert torch.equal(IntegerMean(workers, 12)(means), means)
     assert torch.equal(Sign(zero=True)(means), means.sign())
     assert torch.equal(Sign()(means), torch.where(means >= 0, 1.0, -1.0).to(dtype))
 
@@ -258,6 +271,7 @@ HEADS = sum(COINS[:10])
         (dasha(THIRD, SGD(), start="share"), 10 * 160, 10 * 3200),
         (signum(Sign(), SGD(), tie="zero"), 10 * 100, 10 * 200),
         (distributed_lion(Sign(), SGD(), 20, "mean"), 10 * 100, 10 * 500),
+        (int_sgd(Integers(), SGD(), 20), 3200 + 9 * 800, 3200 + 9 * 800),
         (qadam(MinMaxUint8(), 10, 4), 4 * 3200 + 6 * 864, 4 * 3200 + 6 * 864),
         (qadam(MinMaxUint8(), 10, 4, uplink_only=True), 4 * 3200 + 6 * 864, 10 * 3200),
         (apmsqueeze(ScaledSign(), 10, 0.5), 5 * 3200 + 5 * 132, 5 * 3200 + 5 * 132),
@@ -316,6 +330,8 @@ def test_randomised_messages_depend_on_seed_round_worker_and_direction():
         (lambda: signum(TopK(k=2), SGD()), "a vote is of signs"),
         (lambda: signum(Sign(), SGD()).with_compressor(TopK(k=2)), "its step size is for that"),
         (lambda: distributed_lion(Sign(zero=True), SGD(), 3, "mean"), "combine=mean: "),
+        (lambda: int_sgd(Integers(), SGD(), 128), "workers=128: 8 bits hold no sum of so many integers"),
+        (lambda: Integers(17), "width=17: integers take 2 to 16 bits"),
     ],
 )
 def test_what_cannot_work_is_refused(make, said):

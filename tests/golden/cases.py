@@ -85,6 +85,7 @@ _LATER_METHODS = {
     "loco": "algorithm=loco update=adam compressor.block=8 algorithm.reset=5",
     "signum": "algorithm=signum weight_decay=0.01",
     "signum-signsgd-tie": "algorithm=signum algorithm.tie=zero algorithm.beta=0",
+    "int_sgd": "algorithm=int_sgd lr=0.1",
     "distributed_lion": "algorithm=distributed_lion",
     "distributed_lion-mean": "algorithm=distributed_lion algorithm.combine=mean",
 }

@@ -104,6 +104,41 @@ def averaged(channel: Channel, eta: float, double: bool) -> Channel:
     return send
 
 
+def int_sgd(
+    n: int, largest: int, beta: float, drawn: Callable[[int, int], Vector]
+) -> tuple[Callable[[int], Channel], Callable[[], Channel]]:
+    """IntSGD's uplink of every worker, and its downlink, after which the scale of the next round is known.
+
+    drawn: uniform numbers of a round and a worker.
+    """
+    scale, r = 0.0, 0.0
+
+    def up(i: int) -> Channel:
+        def send(w: Vector, t: int) -> Vector:
+            if t == 1:
+                return w
+            sent = []
+            for value, u in zip(w, drawn(t, i), strict=True):
+                wanted = min(max(scale * value, -largest), largest)
+                below = math.floor(wanted)
+                sent.append((below + 1 if u < wanted - below else below) / scale)
+            return sent
+
+        return send
+
+    def down() -> Channel:
+        def send(w: Vector, t: int) -> Vector:
+            nonlocal scale, r
+            square = sum(value * value for value in w)
+            r = square if t == 1 else beta * r + (1 - beta) * square
+            scale = math.sqrt(len(w)) / math.sqrt(2 * n * (r + 1e-16))
+            return w
+
+        return send
+
+    return up, down
+
+
 def econtrol(compress: Compress, eta: float, dense_start: bool) -> Channel:
     """EControl (Gao, Islamov and Stich 2023): c = C(w − h + ηe), h ← h + c, e ← e + w − h with the new h."""
     h, e = [0.0] * D, [0.0] * D

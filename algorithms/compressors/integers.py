@@ -1,0 +1,69 @@
+"""Whole numbers of a few bits, without a scale."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..utils.seeding import MessageKey
+from .packing import pack_codes
+from .shard import Shard, uniform
+from .sign import Levels, Unscaled
+
+
+@dataclass(frozen=True)
+class Integers(Unscaled):
+    """C(x)_j = ⌊x_j⌋ + Bernoulli(x_j − ⌊x_j⌋), at most 2^{b−1} − 1 in absolute value: b·d bits, b = `width`.
+
+    E C(x)_j = x_j within this range. Who sends gradients multiplies them first by a number that everyone knows.
+
+    Source: Int(·) of IntSGD (Mishchenko, Wang, Kovalev and Richtárik, ICLR 2022), in 8 or 32 bits.
+    """
+
+    width: int = 8  # b, bits of an integer: 2 to 16
+
+    grain = None  # a draw is of the whole vector
+
+    def __post_init__(self) -> None:
+        _check_width(self)
+
+    @property
+    def top(self) -> int:
+        """2^{b−1} − 1, the largest."""
+        return 2 ** (self.width - 1) - 1
+
+    def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Levels:
+        low = x.floor()
+        drawn = low + (uniform("integers", key, x, shard) < x - low)
+        return Levels(pack_codes(self._codes(drawn), self.width), x[..., :0])
+
+    def _codes(self, x: Tensor) -> Tensor:
+        return x.clamp(-self.top, self.top) + self.top
+
+    def _values(self, codes: Tensor) -> Tensor:
+        return codes - self.top
+
+
+@dataclass(frozen=True)
+class IntegerMean(Unscaled):
+    """C(x) is the nearest k/n with an integer |k| < 2^{b−1}, b = `width`, n = `workers`: b·d bits.
+
+    A mean of n integers whose sum fits b bits crosses exactly.
+    """
+
+    workers: int
+    width: int = 8  # b, bits of the sum: 2 to 16
+
+    def __post_init__(self) -> None:
+        _check_width(self)
+
+    def _codes(self, x: Tensor) -> Tensor:
+        top = 2 ** (self.width - 1) - 1
+        return (x * self.workers).round().clamp(-top, top) + top
+
+    def _values(self, codes: Tensor) -> Tensor:
+        return (codes - (2 ** (self.width - 1) - 1)) / self.workers  # as a sum divided by n: the same bits
+
+
+def _check_width(of: Integers | IntegerMean) -> None:
+    if of.width not in range(2, 17):
+        raise ValueError(f"width={of.width}: integers take 2 to 16 bits")
