@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # also where `__getattr__` looks names up
+    from .adaptive_levels import AdaptiveLevels
     from .base import Compressor, Floats, Identity, Payload, Shardable, Unpacked, tensors
     from .bin_means import BinMeans
     from .blocks import Blocks

@@ -9,6 +9,7 @@ from reference import compressors as plain
 from reference import floats, groups, quantizers
 
 from algorithms.compressors import (
+    AdaptiveLevels,
     Bf16,
     BinMeans,
     Blocks,
@@ -48,7 +49,7 @@ COMPRESSORS = [  # one a path through the code
     Nuqsgd(10), Bf16(), Bf16(stochastic=True), Fp16(), Fp8(10), Fp8(10, "e5m2", stochastic=True), BinMeans(),
     ChunkTopK(3, 10), ChunkTopKBins(3, 10), Blocks(ScaledSign(), (30, 7)),
     Blocks(RandomK(k=3), (30, 7)), Chain(ChunkTopK(3, 10), ScaledSign()),
-    Chain(RandomK(ratio=0.5, unbiased=True), Qsgd(7)),
+    Chain(RandomK(ratio=0.5, unbiased=True), Qsgd(7)), AdaptiveLevels(2.5, 8),
     Chain(RandomK(ratio=0.5), Chain(TopK(ratio=0.5, index_bits="packed"), Int4(10))),
 ]  # fmt: skip
 KEY = MessageKey(seed=1, direction="up", round=2, workers=(0, 1, 2))
@@ -133,6 +134,8 @@ VALUES = [
     (Fp8(5, "e5m2"), partial(floats.fp8, kind=floats.E5M2, block=5)),
     *((Fp8(5, name, stochastic=True), lambda x, one=one: floats.fp8(x, one, 5, uniform()))
       for name, one in (("e4m3", floats.E4M3), ("e5m2", floats.E5M2))),
+    *((AdaptiveLevels(b, B), partial(groups.adaptive_levels, mean_bits=b, block=B))
+      for b, B in ((1, 8), (3, 8), (8, 16))),
     *((BinMeans(b), partial(groups.bin_means, bits=b)) for b in (2, 3, 8)),
     *((ChunkTopK(k, s), lambda x, k=k, s=s: groups.chunk_top_k(x, k, s))
       for k, s in ((1, 2), (3, 10), (4, 100), (30, 36), (5, 5))),
@@ -347,6 +350,8 @@ def test_what_contracts_and_what_does_not():
         (lambda: Nuqsgd(levels=128), "levels=128"),
         (lambda: Fp8(format="e3m4"), "format='e3m4': must be 'e4m3' or 'e5m2'"),  # type: ignore
         (lambda: BinMeans(1), "bits=1"),
+        (lambda: AdaptiveLevels(block=12), "block=12: must be a multiple of 8"),
+        (lambda: AdaptiveLevels(0.5).check(100), "mean_bits=0.5: no two bits for 2 groups"),
         (lambda: BinMeans().check(2), "two would be lost"),
         (lambda: ChunkTopK(k=5, chunk=4), "k=5, chunk=4"),
         *(

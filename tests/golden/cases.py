@@ -94,6 +94,7 @@ _LATER_COMPRESSORS = {
     "cd_adam-top_k-packed": "algorithm=cd_adam compressor=top_k compressor.k=5 compressor.index_bits=packed",
     "cd_adam-chunk_top_k": "algorithm=cd_adam compressor=chunk_top_k compressor.k=2 compressor.chunk=8",
     "cd_adam-bin_means": "algorithm=cd_adam compressor=bin_means",
+    "error_feedback-adaptive_levels": "algorithm=error_feedback compressor=adaptive_levels compressor.block=8",
     "error_feedback-int4": "algorithm=error_feedback compressor=int4 compressor.block=8",
     "error_feedback-nf4": "algorithm=error_feedback compressor=nf4 compressor.block=8",
     "error_feedback-dynamic4": "algorithm=error_feedback compressor=dynamic4 compressor.block=8",

@@ -67,6 +67,21 @@ def nuqsgd(x: list[float], levels: int, block: int, uniform: list[float]) -> lis
     return out
 
 
+def adaptive_levels(x: list[float], mean_bits: float, block: int) -> list[float]:
+    parts = [x[begin : begin + block] for begin in range(0, len(x), block)]
+    scales = [max(abs(value) for value in part) for part in parts]
+    bits = [0] * len(parts)
+    for _ in range(math.floor(mean_bits * len(parts) / 2)):
+        # Of groups as large in what is left, the one with fewer bits, then the first.
+        left = [b for b in range(len(parts)) if bits[b] < 8]
+        bits[min(left, key=lambda b: (-scales[b] / 2 ** bits[b], bits[b], b))] += 2
+    out = []
+    for part, scale, b in zip(parts, scales, bits, strict=True):
+        top = 2 ** (b - 1) - 1 if b else 0
+        out += [scale * round(value / scale * top) / top if scale and b else 0.0 for value in part]
+    return out
+
+
 def bin_means(x: list[float], bits: int) -> list[float]:
     d, bins = len(x), 2**bits
     shift = math.fsum(x) / d
