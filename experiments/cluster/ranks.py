@@ -1,7 +1,8 @@
 """What the processes of one launch agree on besides the algorithm's messages."""
 
+import errno
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from threading import Timer
@@ -12,6 +13,8 @@ import torch.distributed as dist
 
 from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError, end_at_once
+
+Content = bytes | memoryview
 
 _PATIENCE = 3.0  # seconds that other ranks have to say that they wait, too
 
@@ -64,6 +67,17 @@ class Ranks:
     def from_first(self, value: int) -> int:
         """Rank 0's value, a whole number, on every rank."""
         return value
+
+    def collect(self, names: Iterable[str], make: Callable[[str], Content]) -> Iterator[tuple[str, Content]]:
+        """Every rank's names with the content that it makes of each, on rank 0; on the others nothing."""
+        return ((name, make(name)) for name in names)
+
+    def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> list[Content]:
+        """What rank 0 reads for each of these names, which may differ between ranks.
+
+        Raises FileNotFoundError where rank 0 cannot read one that this rank asks for.
+        """
+        return [read(name) for name in names]
 
     def missing(self, error: BaseException) -> str:
         """Which ranks did not answer, in words, where an error comes of that; else nothing."""
@@ -130,6 +144,32 @@ class Group(Ranks):
             dist.all_gather_object(said, mine)
         return said
 
+    def collect(self, names: Iterable[str], make: Callable[[str], Content]) -> Iterator[tuple[str, Content]]:
+        everyones = self._gathered([*names])
+        if not self.is_first:
+            for name in everyones[self.rank]:
+                _send(make(name), 0)
+            return
+        for rank, theirs in enumerate(everyones):
+            for name in theirs:
+                yield name, _receive(rank) if rank else make(name)
+
+    def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> list[Content]:
+        everyones = self._gathered(names)
+        if not self.is_first:
+            found = [_receive(0) for _ in names]
+            if b"" in found:
+                raise FileNotFoundError(errno.ENOENT, "rank 0 cannot read it", names[found.index(b"")])
+            return found
+        for rank, theirs in enumerate(everyones[1:], 1):
+            for name in theirs:
+                try:
+                    content = read(name)
+                except OSError:
+                    content = b""  # no file is empty
+                _send(content, rank)
+        return super().fetch(names, read)
+
     def missing(self, error: BaseException) -> str:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, LostContact):
@@ -155,6 +195,23 @@ class Group(Ranks):
         with contact():
             dist.broadcast(number, src=0)
         return int(number)
+
+
+def _send(content: Content, rank: int) -> None:
+    with contact():
+        dist.send(torch.tensor([len(content)]), rank)
+        if len(content):
+            dist.send(torch.frombuffer(bytearray(content), dtype=torch.uint8), rank)
+
+
+def _receive(rank: int) -> Content:
+    size = torch.zeros(1, dtype=torch.int64)
+    with contact():
+        dist.recv(size, rank)
+        content = torch.empty(int(size), dtype=torch.uint8)
+        if len(content):
+            dist.recv(content, rank)
+    return content.numpy().data
 
 
 @contextmanager

@@ -27,8 +27,8 @@ class Checkpoint:
     """A folder that has for every state a folder <round>/ with worker-<i>.pt for every worker, of a server in K parts
     server-<i>-of-<K>.pt for each, and, written when those are all there, shared.pt, without which it does not count.
 
-    Every rank writes the files of its own workers and its part of the server, so that a run can go on with another
-    number of ranks, and with the server in another form.
+    The first rank writes what all others send it, and reads for them: only its machine needs the folder. A run can go
+    on with another number of ranks, and with the server in another form.
     """
 
     def __init__(self, folder: Path, ranks: Ranks) -> None:
@@ -45,19 +45,24 @@ class Checkpoint:
         if t == self._whole:
             return
         place = self._folder / str(t)
-        for folder in (self._folder, place):
-            folder.mkdir(exist_ok=True)  # without parents: what was removed meanwhile does not come back
         cluster = {**state["cluster"]}
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
         del own["ids"]
-        written = [_write(place / f"worker-{worker}.pt", _row(own, i)) for i, worker in enumerate(ids)]
+        parts: dict[str, Callable[[], Any]] = {
+            f"worker-{worker}": partial(_row, own, i) for i, worker in enumerate(ids)
+        }
         if (cuts := state.get("cuts")) and (server := cluster.pop("server")):
-            written.append(_write(place / f"server-{self._ranks.rank}-of-{len(cuts) - 1}.pt", server))
-        sync(*written, place)
-        self._ranks.wait()
+            parts[f"server-{self._ranks.rank}-of-{len(cuts) - 1}"] = lambda: server
         if self._ranks.is_first:
+            for folder in (self._folder, place):
+                folder.mkdir(exist_ok=True)  # without parents: what was removed meanwhile does not come back
+        written = []
+        for name, tensors in self._ranks.collect(parts, lambda name: _bytes(parts[name]())):
+            written.append(_write(place / f"{name}.pt", tensors))
+        if self._ranks.is_first:
+            sync(*written, place)
             sync(self._folder, self._folder.parent)
-            _write(place / "shared.pt", {**state, "cluster": cluster, "statistics": None}, durable=True)
+            _write(place / "shared.pt", _bytes({**state, "cluster": cluster, "statistics": None}), durable=True)
             self._remove_but({t, self._whole})
         self._whole = t
 
@@ -66,16 +71,14 @@ class Checkpoint:
 
         own: the trainer's current state. Tensors of workers and replica must have its shapes and dtypes.
         accept: raises an error for a state that cannot be this run's. All ranks call this, once the run's folder is
-        there. What is damaged is said on stderr. Raises RunError where there is no whole one, or on a rank that does
-        not see the folder that the first one sees, and LostContact.
+        there. What is damaged is said on stderr. Raises RunError where there is no whole one, and LostContact.
         """
         damage: list[str] = []
         found = iter(rounds(self._folder))
         while (t := self._ranks.from_first(next(found, -1))) >= 0:
-            self._check_shared((self._folder / str(t) / "shared.pt").is_file())
             state = None
             try:
-                state = _read_all(self._folder / str(t), ids, own)
+                state = self._read(self._folder / str(t), ids, own)
                 accept(state)
             except (MemoryError, torch.OutOfMemoryError):
                 raise  # says nothing of the files
@@ -88,7 +91,6 @@ class Checkpoint:
                 for what in damage:
                     print(f"{rank}{what}; the checkpoint of round {t} is taken instead", file=sys.stderr, flush=True)
                 return state
-        self._check_shared(self._folder.parent.is_dir())
         if self._ranks.any(bool(damage)):
             what = "; ".join(damage) or "what other ranks read is damaged, as they say"
             raise RunError(f"{self._folder}: cannot be resumed ({what}); delete {self._folder.parent} to begin anew")
@@ -99,9 +101,28 @@ class Checkpoint:
         remove_halves(self._folder.rglob(".*.tmp"))
         self._remove_but(set(rounds(self._folder)[:keep]))
 
-    def _check_shared(self, here: bool) -> None:
-        if not here:
-            raise RunError(f"{self._folder.parent}: differs from rank 0's; all machines must share results_dir")
+    def _read(self, place: Path, ids: Sequence[int], own: dict) -> dict:
+        """The state in a folder, with the workers `ids`. All ranks call this. Raises ValueError for damage."""
+
+        def read(*names: str) -> list[dict]:
+            files = self._ranks.fetch([f"{name}.pt" for name in names], lambda name: (place / name).read_bytes())
+            checked = [_tensors(place / f"{name}.pt", content) for name, content in zip(names, files, strict=True)]
+            return [_load(tensors, own["statistics"].device) for tensors in checked]
+
+        [shared] = read("shared")
+        count = len(shared.get("cuts") or [0]) - 1
+        parts = read(*(f"worker-{worker}" for worker in ids), *(f"server-{i}-of-{count}" for i in range(count)))
+        wanted = {**own["cluster"]["workers"], "statistics": own["statistics"]}
+        del wanted["ids"]
+        _check_form("shared.pt", shared["cluster"]["replica"], own["cluster"]["replica"])
+        for worker, found in zip(ids, parts, strict=False):
+            _check_form(f"worker-{worker}.pt", found, _row(wanted, 0))
+        joined = _joined(parts[: len(ids)], partial(torch.stack, dim=-2))
+        statistics = joined.pop("statistics")
+        cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **joined}}
+        if count:
+            cluster["server"] = _joined(parts[len(ids) :], partial(torch.cat, dim=-1))
+        return {**shared, "cluster": cluster, "statistics": statistics}
 
     def _remove_but(self, rounds: set[int]) -> None:
         for folder in self._folder.glob("*/"):
@@ -124,63 +145,47 @@ def verify(folder: Path, workers: int) -> None:
     all parts of a server."""
     for place in (folder / str(t) for t in rounds(folder)):
         try:
-            count = len(_load(place / "shared.pt", torch.device("cpu")).get("cuts") or [0]) - 1
+            shared = _tensors(place / "shared.pt", (place / "shared.pt").read_bytes())
+            count = len(_load(shared, torch.device("cpu")).get("cuts") or [0]) - 1
             for part in (*(f"worker-{i}" for i in range(workers)), *(f"server-{i}-of-{count}" for i in range(count))):
-                _tensors(place / f"{part}.pt")
+                _tensors(place / f"{part}.pt", (place / f"{part}.pt").read_bytes())
         except FileNotFoundError as error:
             raise ValueError(f"{error.filename}: missing") from error
         except Exception as error:  # what a file may hold instead can raise nearly anything
             raise ValueError(f"{place}: {_reason(error)}") from error
 
 
-def _write(file: Path, content: dict[str, Any], durable: bool = False) -> Path:
+def _write(file: Path, tensors: bytes | memoryview, durable: bool = False) -> Path:
     """Write a line with the SHA-256 of the file's run, round and name and of the tensors, and these."""
-    tensors = io.BytesIO()
-    torch.save(content, tensors)
     with atomic(file, durable) as temporary, temporary.open("wb") as stream:
-        stream.write(_digest(file, tensors.getbuffer()))
-        stream.write(tensors.getbuffer())
+        stream.write(_digest(file, tensors))
+        stream.write(tensors)
     return file
 
 
-def _tensors(file: Path) -> bytes:
-    """What `_write` wrote behind the digest. Raises ValueError where the file is not that any more."""
-    with file.open("rb") as stream:
-        digest, tensors = stream.readline(), stream.read()
-    if digest != _digest(file, tensors):
+def _tensors(file: Path, content: bytes | memoryview) -> memoryview:
+    """What `_write` wrote behind the digest. Raises ValueError where the file's content is not that any more."""
+    end = bytes(content[:100]).find(b"\n") + 1
+    tensors = memoryview(content)[end:]
+    if bytes(content[:end]) != _digest(file, tensors):
         raise ValueError(f"{file.name}: damaged: the checksum does not match")
     return tensors
 
 
-def _load(file: Path, device: torch.device) -> dict:
-    return torch.load(io.BytesIO(_tensors(file)), map_location=device, weights_only=True)  # which never runs code
+def _bytes(content: dict[str, Any]) -> memoryview:
+    tensors = io.BytesIO()
+    torch.save(content, tensors)
+    return tensors.getbuffer()
+
+
+def _load(tensors: memoryview, device: torch.device) -> dict:
+    return torch.load(io.BytesIO(tensors), map_location=device, weights_only=True)  # which never runs code
 
 
 def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
     digest = hashlib.sha256(f"{id_of(file.parents[2])} {file.parent.name} {file.name}\n".encode())
     digest.update(tensors)
     return f"sha256 {digest.hexdigest()}\n".encode()
-
-
-def _read_all(place: Path, ids: Sequence[int], own: dict) -> dict:
-    def read(name: str) -> dict:
-        return _load(place / f"{name}.pt", own["statistics"].device)
-
-    shared, wanted = read("shared"), {**own["cluster"]["workers"], "statistics": own["statistics"]}
-    del wanted["ids"]
-    workers = [read(f"worker-{worker}") for worker in ids]
-    _check_form("shared.pt", shared["cluster"]["replica"], own["cluster"]["replica"])
-    for worker, found in zip(ids, workers, strict=True):
-        _check_form(f"worker-{worker}.pt", found, _row(wanted, 0))
-    joined = _joined(workers, partial(torch.stack, dim=-2))
-    statistics = joined.pop("statistics")
-    cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **joined}}
-    if cuts := shared.get("cuts"):
-        count = len(cuts) - 1
-        cluster["server"] = _joined(
-            [read(f"server-{i}-of-{count}") for i in range(count)], partial(torch.cat, dim=-1)
-        )
-    return {**shared, "cluster": cluster, "statistics": statistics}
 
 
 def _check_form(file: str, found: dict, own: dict) -> None:

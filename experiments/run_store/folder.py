@@ -49,8 +49,8 @@ class RunFolder:
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
     what it was at the checkpoint, so that no row stands there twice. Checksums (`plots.runs.checksums`) show what was
     changed since, and status.json counts on the rows that were there when it was written. Of several ranks the first
-    alone writes, except that each saves its own workers; all of them read, so that several machines must share the
-    folder. What is written is there after a power cut too, rows once a checkpoint counts on them.
+    alone writes and reads, so that only its machine needs the folder. What is written is there after a power cut too,
+    rows once a checkpoint counts on them.
     """
 
     def __init__(self, path: Path, ranks: Ranks | None = None, stale: str = "rerun") -> None:
@@ -181,6 +181,7 @@ class RunFolder:
             sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
+    @_by_first_rank
     def check_there(self) -> None:
         """Raise RunError where the folder was removed while its run was going on: nothing is left in its place."""
         if not self.path.is_dir():

@@ -1,4 +1,4 @@
-"""The batch script for SLURM, with stand-ins for SLURM's commands, and all machines of the job on this one."""
+"""The batch script for SLURM, with stand-ins for SLURM's commands. Both machines are folders of this one."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ COMMANDS = {
         [ "$SRUN_CPUS_PER_TASK" = 3 ] || exit 1
         trap 'kill -KILL $one $two' TERM
         "$@" & one=$!
-        "$@" & two=$!
+        cd "$SECOND" && "$@" & two=$!
         echo $one $two > "$TASKS"
         wait $one
         wait $two""",
@@ -37,14 +37,23 @@ def test_a_job_is_queued_again_and_its_run_goes_on(tmp_path: Path) -> None:
     for name, lines in COMMANDS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{lines}\n")
         (tmp_path / name).chmod(0o755)
-    queued, run = tmp_path / "queued", variant(*RUN, results=tmp_path / "results")
+    first, second = tmp_path / "first", tmp_path / "second"
+    for machine in (first, second):
+        machine.mkdir()
+    queued, run = tmp_path / "queued", variant(*RUN, results=first / "results")
     slurm = {"SLURM_JOB_NODELIST": "two", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_ID": "17"}
-    slurm |= {"SLURM_CPUS_PER_TASK": "3", "RANKS": "1", "QUEUED": str(queued), "TASKS": str(tmp_path / "tasks")}
+    slurm |= {
+        "SLURM_CPUS_PER_TASK": "3",
+        "RANKS": "1",
+        "QUEUED": str(queued),
+        "TASKS": str(tmp_path / "tasks"),
+        "SECOND": str(second),
+    }
     environment = {**os.environ, **slurm, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     def start() -> subprocess.Popen:
-        words = ["bash", "examples/slurm.sbatch", *RUN, f"results_dir={tmp_path / 'results'}"]
-        return subprocess.Popen(words, cwd=ROOT, env={**environment, "PORT": str(free_port())})
+        words = ["bash", str(ROOT / "examples/slurm.sbatch"), *RUN, "results_dir=results"]
+        return subprocess.Popen(words, cwd=first, env={**environment, "PORT": str(free_port())})
 
     job, end = start(), time.monotonic() + 200
     while job.poll() is None and not (there := rounds(folder(run) / "checkpoint")) and time.monotonic() < end:
@@ -58,3 +67,4 @@ def test_a_job_is_queued_again_and_its_run_goes_on(tmp_path: Path) -> None:
     assert queued.read_text() == "17\n"
     bring(expected := variant(*RUN, results=tmp_path / "expected"))
     assert_same(folder(run), folder(expected))
+    assert not [*second.iterdir()]
