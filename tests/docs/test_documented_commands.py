@@ -198,7 +198,7 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"bash benchmarks/gpu\.sh ": (is_there, None),  # test_gpu_list.py rehearses it
     r"make ": (make, None),
     r"docker run ": (run_contained, None),  # what is to run in it is run here
-    r"(python -m (pytest|data)|wandb|tensorboard|docker build|source \.venv/bin/activate) ": (nothing, None),
+    r"(python -m (pytest|data)|wandb|tensorboard|docker build|rsync|source \.venv/bin/activate) ": (nothing, None),
 }
 """What is done with commands that a pattern matches: in this process, and for real in the slow tests."""
 

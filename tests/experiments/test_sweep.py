@@ -1,6 +1,7 @@
 """Sweeps from the command line, by this machine's launcher and Hydra's others, and what a kill leaves."""
 
 import csv
+import json
 import math
 import os
 import re
@@ -240,12 +241,42 @@ def test_what_submitit_would_hand_to_slurm(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(slurm.SlurmExecutor, "affinity", classmethod(lambda cls: 1))
     monkeypatch.setattr(submitit.AutoExecutor, "map_array", submitted)
     settings = ["timeout_min=90", "partition=gpu", "gpus_per_node=1", "cpus_per_task=4", "array_parallelism=2"]
+    settings += ["nodes=2", "tasks_per_node=3"]
     words = [f"hydra.launcher.{setting}" for setting in settings]
     assert sweep("seed=0,1,2", "hydra/launcher=submitit_slurm", *words, f"results_dir={tmp_path / 'results'}") == 130
     [script] = scripts
-    for line in ("--time=90", "--partition=gpu", "--gpus-per-node=1", "--cpus-per-task=4", "--array=0-2%2"):
+    for line in (
+        "--time=90",
+        "--partition=gpu",
+        "--gpus-per-node=1",
+        "--cpus-per-task=4",
+        "--array=0-2%2",
+        "--nodes=2",
+        "--ntasks-per-node=3",
+    ):
         assert f"#SBATCH {line}\n" in script
     assert "#SBATCH --signal=USR2@" in script
+
+
+@pytest.mark.slow
+def test_slurms_tasks_are_the_ranks_of_a_cell(results: str, tmp_path: Path) -> None:
+    """As submitit runs a cell of several tasks: each calls the launcher's function."""
+    words = ["-m", *SMALL, "hydra/launcher=basic", "algorithm=cd_adam", "cluster.workers=2", "seed=0,1", results]
+    step = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "0"}
+    step |= {"SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_TASKS_PER_NODE": "2"}
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "experiments.run", *words],
+            env={**os.environ, **step, "SLURM_PROCID": rank, "SLURM_LOCALID": rank, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in "01"
+    ]
+    assert [task.wait(100) for task in tasks] == [0, 0]
+    for seed in "01":
+        cell = [*SMALL, "algorithm=cd_adam", "cluster.workers=2", f"seed={seed}"]
+        together = where(*cell, results)
+        assert json.loads((together / "environment.json").read_text())["ranks"] == 2
+        assert timeless(together) == timeless(go(*cell, f"results_dir={tmp_path / 'alone'}"))
 
 
 @pytest.mark.slow
