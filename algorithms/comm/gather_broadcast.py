@@ -55,7 +55,7 @@ class GatherBroadcast:
     send as many bytes as those with most.
 
     algorithm: makes and reads the messages. A method of several stages has one for each stage.
-    shares: how many workers every rank has; None: all have as many as this one.
+    shares: how many messages every rank has; None: all have as many as this one.
     """
 
     served = ()  # shards; rank 0 serves the whole vector
@@ -67,7 +67,7 @@ class GatherBroadcast:
         group: dist.ProcessGroup | None = None,
         shares: Sequence[int] | None = None,
     ) -> None:
-        self.algorithm, self.seed, self.group, self._shares = algorithm, seed, group, shares
+        self.algorithm, self.seed, self.group, self.shares = algorithm, seed, group, shares
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self._known: dict[Any, Any] = {}
 
@@ -84,11 +84,12 @@ class GatherBroadcast:
         Raises LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
-        gathered = gather(to_bytes(up, axis + 1), axis, self.group, self._shares)
+        gathered = gather(to_bytes(up, axis + 1), axis, self.group, self.shares)
         if gathered is None:
             [down] = self._templates(x, t)
         else:
-            like = rebuild(up, (tensor.select(axis, 0) for tensor in tensors(up)))
+            forms = ((*tensor.shape[:axis], *tensor.shape[axis + 1 :]) for tensor in tensors(up))
+            like = rebuild(up, (one.new_empty(form) for one, form in zip(tensors(up), forms, strict=True)))
             messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
             down, server = self._serve(messages, server, x, t)
         if self.rank == 0:

@@ -13,29 +13,31 @@ from torch import Tensor
 from ..compressors.base import Compressor, Payload
 
 
-def mean_of(vectors: Iterable[Tensor]) -> Tensor:
-    """The mean [*T, d] of vectors [*T, d] that come one after the other, of which it holds one and the sum."""
+def mean_of(vectors: Iterable[Tensor], workers: int | None = None) -> Tensor:
+    """The mean [*T, d] of vectors [*T, d] that come one after the other, of which it holds one and the sum.
+
+    workers: what the sum is divided by; None: the number of vectors.
+    """
     total, count = torch.zeros(()), 0
     for vector in vectors:
         total = total.add_(vector) if count else vector.clone()
         count += 1
         del vector  # before the next is made
-    return total.div_(count)
+    return total.div_(workers or count)
 
 
-def mean_of_stacked(vectors: Tensor) -> Tensor:
+def mean_of_stacked(vectors: Tensor, workers: int | None = None) -> Tensor:
     """`mean_of` for vectors [*T, W, d] of one tensor, to the same bits.
 
     On a CPU numpy adds row after row, at the speed of memory; torch's own mean has an order that depends on d. It
     begins with −0, to which any number can be added without changing it.
     """
-    if vectors.shape[-2] == 1:
+    workers = workers or vectors.shape[-2]
+    if vectors.shape[-2] == workers == 1:
         return vectors.squeeze(-2)
     if vectors.device.type != "cpu" or vectors.shape[-1] == 1:  # numpy adds up a lone column pairwise
-        return mean_of(vectors.unbind(-2))
-    return torch.from_numpy(np.add.reduce(vectors.contiguous().numpy(), axis=-2, initial=-0.0)).div_(
-        vectors.shape[-2]
-    )
+        return mean_of(vectors.unbind(-2), workers)
+    return torch.from_numpy(np.add.reduce(vectors.contiguous().numpy(), axis=-2, initial=-0.0)).div_(workers)
 
 
 class Combine(ABC):
@@ -55,13 +57,27 @@ class Combine(ABC):
 
 @dataclass(frozen=True)
 class Mean(Combine):
-    """mean_i w_i."""
+    """mean_i w_i over n = `workers`, of whom those that send nothing count as zero; None: over those that send."""
+
+    workers: int | None = None
 
     def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
-        return mean_of(codec.decode(payload, d) for payload in payloads)
+        return mean_of((codec.decode(payload, d) for payload in payloads), self.workers)
 
     def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
-        return mean_of_stacked(codec.decode(payload, d))
+        return mean_of_stacked(codec.decode(payload, d), self.workers)
+
+
+@dataclass(frozen=True, eq=False)
+class Nothing(Combine):
+    """Zeros [*T, d], where no worker sent anything."""
+
+    zeros: Tensor
+
+    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+        return self.zeros
+
+    of_stacked = of  # pyright: ignore[reportAssignmentType]: neither looks at messages
 
 
 @dataclass(frozen=True)

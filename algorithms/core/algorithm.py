@@ -9,7 +9,7 @@ State is dataclasses of tensors. The functions return new state and change none 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -103,6 +103,13 @@ def nested(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
     return found.get(name)
 
 
+def map_tensors(parts: Sequence[Any], function: Callable[[list[Tensor]], Tensor]) -> Any:
+    """Nested dicts of what a function makes of the tensors of one name in all parts, which have the same names."""
+    if isinstance(parts[0], dict):
+        return {name: map_tensors([part[name] for part in parts], function) for name in parts[0]}
+    return None if parts[0] is None else function(list(parts))
+
+
 class Stage(Protocol):
     """One exchange of a round: what goes up, what comes down, and what each end does with it.
 
@@ -157,6 +164,10 @@ class Algorithm:
 
     has_common_model: ClassVar[bool] = True
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
+
+    needs_all: ClassVar[str] = ""
+    """Why a round needs the messages of all workers; empty if it does not. A subclass that
+    does not say so itself needs all."""
 
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))

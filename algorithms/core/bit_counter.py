@@ -1,10 +1,12 @@
 """Where communication is counted."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import torch
 
 from .algorithm import Algorithm
+from .participation import Participation
 
 
 @dataclass
@@ -13,25 +15,35 @@ class BitCounter:
 
     Bits are counted as the literature does (a float is 32 bits, whatever the run's dtype); `payload_bytes` is the
     physical size, both directions together, of the tensors that a cluster would send in the run's own dtype.
+    If workers are absent, what goes up is the mean over all n workers, an exact fraction.
     """
 
-    bits_up: int = 0
-    bits_down: int = 0
-    payload_bytes: int = 0
+    bits_up: int | Fraction = 0
+    bits_down: int | Fraction = 0
+    payload_bytes: int | Fraction = 0
 
     @property
-    def bits(self) -> int:
+    def bits(self) -> int | Fraction:
         """Both directions."""
         return self.bits_up + self.bits_down
 
-    def count(self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
-        """Add round t of an algorithm on d coordinates."""
+    def count(
+        self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype, present: Participation | None = None
+    ) -> None:
+        """Add round t of an algorithm on d coordinates. present: who sends; None: all workers."""
         for stage in algorithm.stages(t):
             width = stage.width(d)
-            self.bits_up += stage.uplink.bits(width, t)
-            self.bits_down += stage.downlink.bits(width, t)
-            for channel in (stage.uplink, stage.downlink):
-                self.payload_bytes += channel.payload_bytes(width, t, dtype)
+            up = present.share(t) if present else 1
+            down = 0 if present and present.is_silent(stage.uplink, t) else 1
+            self.bits_up += up * stage.uplink.bits(width, t)
+            self.bits_down += down * stage.downlink.bits(width, t)
+            self.payload_bytes += up * stage.uplink.payload_bytes(width, t, dtype)
+            self.payload_bytes += down * stage.downlink.payload_bytes(width, t, dtype)
+
+
+def as_number(count: int | Fraction) -> int | float:
+    """A count as rows have it: a whole number where it is one."""
+    return int(count) if count.denominator == 1 else float(count)
 
 
 @dataclass

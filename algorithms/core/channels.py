@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -40,6 +40,11 @@ class Channel(ABC):
 
     is_carried_by_the_mean = False
     """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
+
+    mean_over: ClassVar[Literal["all", "present"] | None] = None
+    """Whom a server's mean is over in a round that some workers miss. `all`: it adds increments to its signal, and
+    theirs are zero. `present`: it uses messages as they are. None: neither is right. Every subclass says so for
+    itself."""
 
     def start(self, like: Tensor) -> Memory:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
@@ -106,6 +111,7 @@ class Direct(Channel):
 
     is_coordinatewise = True
     needs_last = False
+    mean_over = "present"
 
     def start(self, like: Tensor) -> None:
         return None
@@ -129,6 +135,7 @@ class ErrorFeedback(Channel):
     is_coordinatewise = True
     needs_last = False
     is_carried_by_the_mean = True  # x − α·mean_i δ_i moves as if nothing had been lost
+    mean_over = "present"
 
     def __post_init__(self) -> None:
         self._refuse_scaled("error feedback")
@@ -156,6 +163,7 @@ class Markov(Channel):
     is_coordinatewise = True
     is_mirrored = True
     is_carried_by_the_mean = True  # it is ĝ, which the server has
+    mean_over = "all"
 
     def __post_init__(self) -> None:
         self._refuse_scaled("the Markov sequence")

@@ -21,6 +21,7 @@ class UnbiasedMarkov(Markov):
 
     is_coordinatewise = True
     is_mirrored = True
+    mean_over = "all"
 
     def __post_init__(self) -> None:
         self._refuse_biased("DASHA")
@@ -35,6 +36,7 @@ class Dasha(Algorithm):
     learnt_start: bool
 
     is_coordinatewise = True
+    needs_all = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

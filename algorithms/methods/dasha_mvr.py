@@ -16,6 +16,7 @@ class DashaMVR(Dasha):
 
     is_coordinatewise = True
     looks_back = True
+    needs_all = "an estimate h_i that is older than the previous x is not corrected by the gradient there"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,6 +19,8 @@ class OfCoefficients(ErrorFeedback):
 
     chunks: Chunks
 
+    mean_over = "present"
+
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         compensated = w + self.decay * memory
         payload = self.codec(key.round).encode(self.chunks.forward(compensated), key)
@@ -35,6 +37,8 @@ class OfCoefficients(ErrorFeedback):
 @dataclass(frozen=True)
 class DeMo(Algorithm):
     """Rounds in which workers send steps αg_i."""
+
+    needs_all = ""
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         return of_workers(lr) * gradient, state.moments

@@ -23,6 +23,7 @@ class Learning(Channel):
 
     is_coordinatewise = True
     is_carried_by_the_mean = True  # it is h, which the server has
+    mean_over = "all"
 
     def __post_init__(self) -> None:
         check_shares(self, "rate", span="[0, 1]")
@@ -52,6 +53,7 @@ class Diana(Algorithm):
     along: Literal["estimate", "learnt"]
 
     is_coordinatewise = True
+    needs_all = ""
 
     def start_server(self, x: Tensor) -> LearningServer:
         return LearningServer(**vars(super().start_server(x)), h=torch.zeros_like(x))

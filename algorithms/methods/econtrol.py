@@ -22,6 +22,7 @@ class ErrorControl(Channel):
 
     is_coordinatewise = True
     is_carried_by_the_mean = True  # of h it is ĝ, which the server has; e enters linearly
+    mean_over = "all"
 
     def __post_init__(self) -> None:
         self._refuse_scaled("error control")

@@ -26,6 +26,8 @@ class EF21Muon(ServerModel):
     dense_start: bool
     lr: Any = None  # of the round at hand
 
+    needs_all = ""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_shares(self, "beta", span="(0, 1]")

@@ -23,6 +23,7 @@ class FromStart(Markov):
 @dataclass(frozen=True)
 class PrimalFeedback(ServerModel):
     is_coordinatewise = True
+    needs_all = ""
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         return of_workers(lr) * self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments

@@ -22,6 +22,7 @@ class FirstGradientMomentum(Algorithm):
     double: bool
 
     is_coordinatewise = True
+    needs_all = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -28,6 +28,7 @@ class AveragedError(Channel):
     is_coordinatewise = True
     needs_last = False
     is_carried_by_the_mean = True  # of what is still to be sent
+    mean_over = "present"
 
     def __post_init__(self) -> None:
         self._refuse_scaled("an averaged error")
@@ -53,6 +54,8 @@ class AveragedError(Channel):
 @dataclass(frozen=True)
 class CodedError(AveragedError):
     """Keeps of its error what 8 bits a coordinate hold."""
+
+    mean_over = "present"
 
     def _kept(self, error: Tensor) -> Tensor:
         return Int8()(error)

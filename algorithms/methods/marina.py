@@ -59,6 +59,7 @@ class Marina(Algorithm):
     coin: Coin
 
     is_coordinatewise = True
+    needs_all = "where the coin shows heads, ĝ is the mean of all gradients, to which later differences are added"
 
     def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         mean = self.mean(payloads, state.aggregate.shape[-1], t)

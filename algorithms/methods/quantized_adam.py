@@ -21,6 +21,7 @@ class QuantizedAdam(ServerModel):
     weight_decay: float
 
     is_coordinatewise = True
+    needs_all = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

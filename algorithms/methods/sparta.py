@@ -38,6 +38,7 @@ class Sparta(LocalSteps):
 
     is_coordinatewise = True
     has_common_model = False
+    needs_all = "a worker finds the averaged coordinates by what it sent itself"
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         # The memory is x − x_i where it was not sent, zero where it was.

@@ -92,6 +92,7 @@ class ZeroOneAdam(Algorithm):
 
     is_coordinatewise = True
     has_local_models = True
+    needs_all = "errors begin anew in one round, which an absent worker would miss"
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)

@@ -52,6 +52,7 @@ class LocalSteps(Algorithm):
 
     is_coordinatewise = True
     has_local_models = True
+    needs_all = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -38,6 +38,8 @@ class LowRank(Algorithm, ABC):
     compressed: Layout  # blocks of it
     seed: int
 
+    needs_all = "a worker subtracts D from its M_i, and without its message M_i is not in D"
+
     @abstractmethod
     def rank_of(self, block: Block) -> int:
         """The rank of a matrix, no larger than its sides."""

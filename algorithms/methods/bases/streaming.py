@@ -38,6 +38,7 @@ class Streaming(LocalSteps):
     mixing: float
 
     is_coordinatewise = False
+    needs_all = "workers take a fragment's result without knowing whether anything crossed"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,6 +15,7 @@ class WorkerMomentum(Algorithm):
     beta2: float
 
     is_coordinatewise = True
+    needs_all = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

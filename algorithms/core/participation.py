@@ -1,0 +1,76 @@
+"""Who sends in a round: workers may be absent, by a coin or by plan."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from ..utils.seeding import keyed_seed
+from .aggregation import Mean, Nothing
+from .algorithm import Algorithm, Stage
+from .channels import Channel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Participation:
+    """Which of n workers take part in a round. All do in round 1, in which methods start.
+
+    From round 2 worker i takes part in round t if its coin shows heads. Every process draws the coin by the key
+    (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
+    It receives what the server sends.
+
+    chance: how often a coin shows heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
+    """
+
+    workers: int
+    seed: int
+    chance: float = 1.0
+    absent: Collection[tuple[int, int, int]] = ()
+
+    def __post_init__(self) -> None:
+        for i, first, last in self.absent:
+            if i >= self.workers or not 2 <= first <= last:
+                raise ValueError(
+                    f"cluster.absent: [{i}, {first}, {last}]: give a worker from 0 to {self.workers - 1}, the first "
+                    "round of its absence, at least 2, and the last"
+                )
+
+    def senders(self, t: int) -> list[int]:
+        """The workers that send in round t (from 1)."""
+        return [i for i in range(self.workers) if self._sends(i, t)]
+
+    def share(self, t: int) -> Fraction:
+        """The share of workers that send in round t."""
+        return Fraction(len(self.senders(t)), self.workers)
+
+    def is_silent(self, uplink: Channel, t: int) -> bool:
+        """Whether nothing comes down in round t: the mean of those present is over nobody."""
+        return uplink.mean_over == "present" and not self.senders(t)
+
+    def at_server(self, stage: Stage, x: Tensor, t: int) -> Stage:
+        """The stage of round t as the server sees it, for messages like x [*T, d]."""
+        if stage.uplink.mean_over == "present":
+            return stage
+        return replace(stage, combine=Mean(self.workers) if self.senders(t) else Nothing(torch.zeros_like(x)))  # pyright: ignore
+
+    def check(self, algorithm: Algorithm) -> None:
+        """Raise ValueError if a method needs the messages of all workers."""
+        method, uplink = type(algorithm), type(algorithm.uplink)
+        unsaid = algorithm.needs_all or "its class does not say needs_all = ''"
+        reason = vars(method).get("needs_all", unsaid)
+        if not reason and not vars(uplink).get("mean_over"):
+            reason = f"{uplink.__name__} does not say by mean_over whom a mean is over without some"
+        if not reason and algorithm.uplink.mean_over == "all" and algorithm.combine != Mean():
+            reason = f"{uplink.__name__} adds increments, and {algorithm.combine} is not their mean"
+        if reason:
+            raise ValueError(
+                f"cluster.participation, cluster.absent: {method.__name__} needs the messages of all workers, "
+                f"because {reason}; set both to null"
+            )
+
+    def _sends(self, i: int, t: int) -> bool:
+        if any(i == who and first <= t <= last for who, first, last in self.absent):
+            return False
+        return t == 1 or keyed_seed(self.seed, "coin", t, i) < self.chance * 2**63
