@@ -9,7 +9,9 @@ from torch import Tensor
 
 from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of_stacked
-from algorithms.core.algorithm import Algorithm, ReplicaState, ServerState, Stage, WorkerState
+from algorithms.core.algorithm import Algorithm, ReplicaState, Sent, ServerState, Stage, WorkerState
+from algorithms.core.participation import Participation
+from experiments.cluster.partial import send_some
 
 
 @dataclass
@@ -26,13 +28,16 @@ class Cluster(ABC):
 
     is_first: whether this process is the one that measures. cuts: where the coordinates are cut into the parts of the
     server, of which the first processes have one each: 0, …, d; None where a process has all of it.
+    participation: who sends in a round; None: all workers in every round.
     """
 
     is_first = True
     cuts: tuple[int, ...] | None = None
 
-    def __init__(self, algorithm: Algorithm, ids: Sequence[int], seed: int) -> None:
-        self.algorithm, self.ids, self.seed = algorithm, ids, seed
+    def __init__(
+        self, algorithm: Algorithm, ids: Sequence[int], seed: int, participation: Participation | None = None
+    ) -> None:
+        self.algorithm, self.ids, self.seed, self.participation = algorithm, ids, seed, participation
         self._sender = self._receiver = algorithm  # at the workers and the server, and at the replicas
 
     def start(self, x: Tensor) -> ClusterState:
@@ -59,14 +64,26 @@ class Cluster(ABC):
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
         workers = self._sender.local(gradients, workers, replica, lr, t)
-        stages = self._sender.stages(t, lr)
-        for stage, at_replicas in zip(stages, self._receiver.stages(t, lr), strict=True):
-            up, workers = stage.worker(gradients, workers, replica, lr, t, self.seed)
+        crossed = False
+        for stage, at_replicas in zip(self._sender.stages(t, lr), self._receiver.stages(t, lr), strict=True):
+            up, workers = self._send(stage, gradients, workers, replica, lr, t)
+            if self.participation and self.participation.is_silent(stage.uplink, t):
+                continue
+            if self.participation:
+                stage = self.participation.at_server(stage, replica.x, t)
             down, server = self._exchange(stage, up, server, replica.x, t)
-            replica = at_replicas.replica(down, replica, lr, t)
-        if stages:
+            replica, crossed = at_replicas.replica(down, replica, lr, t), True
+        if crossed:
             workers = self._sender.sync_workers(workers, replica, t)
         return ClusterState(workers, server, replica)
+
+    def _send(
+        self, stage: Stage, gradients: Tensor, workers: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
+    ) -> Sent:
+        """What this process's workers send, as far as they take part, and all of them afterwards."""
+        if self.participation is None:
+            return stage.worker(gradients, workers, replica, lr, t, self.seed)
+        return send_some(self.participation, stage, gradients, workers, replica, lr, t, self.seed)
 
     def model(self, state: ClusterState) -> Tensor | None:
         """The model [*T, d] that is measured; None where only the first process knows it. Raises LostContact."""
@@ -96,8 +113,10 @@ class Cluster(ABC):
 class Simulated(Cluster):
     """A cluster whose worker axis holds all n workers, on the dense path."""
 
-    def __init__(self, algorithm: Algorithm, workers: int, seed: int) -> None:
-        super().__init__(algorithm, range(workers), seed)
+    def __init__(
+        self, algorithm: Algorithm, workers: int, seed: int, participation: Participation | None = None
+    ) -> None:
+        super().__init__(algorithm, range(workers), seed, participation)
         self._sender = self._receiver = algorithm.unpacked()
 
     def mean(self, vectors: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Workers shared over the ranks of a process group, on the wire path."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
 from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from algorithms.core.grouped import SideBySide
+from algorithms.core.participation import Participation
 from experiments.cluster.base import Cluster
 
 
@@ -27,8 +28,15 @@ class Torchrun(Cluster):
 
     _wire: Any  # a GatherBroadcast, or a ShardedServer
 
-    def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int) -> None:
-        super().__init__(algorithm, ids, seed)
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        ids: Sequence[int],
+        shares: Sequence[int],
+        seed: int,
+        participation: Participation | None = None,
+    ) -> None:
+        super().__init__(algorithm, ids, seed, participation)
         self.is_first = dist.get_rank() == 0
         self._shares = shares
         self._wire = GatherBroadcast(algorithm, seed, shares=shares)
@@ -56,6 +64,9 @@ class Torchrun(Cluster):
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
         self._wire.algorithm = stage
+        if self.participation:
+            senders, ids = self.participation.senders(t), iter(range(sum(self._shares)))
+            self._wire.shares = [sum(i in senders for i in islice(ids, share)) for share in self._shares]
         width = stage.width(x.shape[-1])
         like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
         return self._wire.exchange(up, server, like, t)

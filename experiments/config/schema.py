@@ -100,6 +100,14 @@ class ClusterConfig:
         "where the server runs on several ranks: on rank 0, or in shards, one per rank; the numbers are the same",
         affects="place",
     )
+    participation: Annotated[PositiveFloat, Le(1)] | None = key(
+        None, "chance that a worker takes part in a round after the first; null: all workers in all rounds"
+    )
+    absent: tuple[tuple[NonNegativeInt, PositiveInt, PositiveInt], ...] | None = key(
+        None,
+        "absences by plan, such as [[3,100,200]]: worker 3 is absent from round 100 to 200; null: none",
+        unit="triples of a worker, its first and its last round of absence",
+    )
     timeout: PositiveFloat = key(
         600.0, "how long ranks wait for one another; longer than one evaluation", unit="seconds", affects="place"
     )

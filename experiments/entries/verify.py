@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from algorithms.core.algorithm import numbers_kept
-from algorithms.core.bit_counter import BitCounter
+from algorithms.core.bit_counter import BitCounter, as_number
 from common.errors import UsageError
 from experiments.config.schema import RunConfig
 from experiments.entries.candidate import Candidate
@@ -16,7 +16,7 @@ from experiments.entries.entry import Entry, read, read_rows
 from experiments.entries.parts import parts_of
 from experiments.entries.track import Track, read_track
 from experiments.tasks.task import Task, layout_of
-from experiments.training.build import build_algorithm, build_task
+from experiments.training.build import build_algorithm, build_task, participation_of
 from plots.leaderboard.statistics import needs
 
 
@@ -98,9 +98,11 @@ def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
     there = rows["round"].tolist()
     if there != due[: len(there)] or (len(there) < len(due)) != (rows["status"] == "diverged").all():
         return "evaluations are missing"
-    algorithm, meter, counted = build_algorithm(run, layout_of(task)), BitCounter(), {0: (0, 0)}
+    algorithm, meter = build_algorithm(run, layout_of(task)), BitCounter()
+    counted: dict[int, tuple[float, float]] = {0: (0, 0)}
+    present = participation_of(run, algorithm)
     for t in range(1, there[-1] + 1):
-        meter.count(algorithm, task.d, t, task.dtype)
-        counted[t] = (meter.bits_up, meter.bits_down)
+        meter.count(algorithm, task.d, t, task.dtype, present)
+        counted[t] = (as_number(meter.bits_up), as_number(meter.bits_down))
     said = list(zip(rows["bits_up"], rows["bits_down"], strict=True))
     return "" if said == [counted[t] for t in there] else "its bits are not those of the method's messages"

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from rich.console import Console
 
-from algorithms.core.bit_counter import BitCounter
+from algorithms.core.bit_counter import BitCounter, as_number
 from algorithms.utils.layout import Layout
 from common import tables
 from common.errors import UsageError
@@ -23,7 +23,7 @@ from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.run_store.checkpoint import rounds
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
-from experiments.training.build import build_algorithm, build_trainer, device_of
+from experiments.training.build import build_algorithm, build_trainer, device_of, participation_of
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.runs.read import RunRecord
@@ -63,7 +63,8 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers")
     # No step size diverges in these few rounds, and runs that share the cores have one thread each.
     own = run.threads or (1 if jobs > 1 else None)
-    run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=own)
+    everyone = replace(run.cluster, participation=None, absent=None)
+    run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=own, cluster=everyone)
     workers, threads = len(ranks.ids(run.cluster.workers)), torch.get_num_threads()
     evaluation, alone = None, workers > 1 and ranks.size == 1 and device_of(run) == "cpu"
     try:
@@ -126,11 +127,11 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         if kind(run) not in trials:
             trials[kind(run)] = trial(run, ranks, jobs, partial(print, file=sys.stderr))
         tried, done = trials[kind(run)], max(rounds(folder.path / "checkpoint"), default=0)
-        bits = _bits(run, tried)
+        own_up, own_down = _bits(run, tried)
         times.append(tried.seconds(run, done))
-        up, down = up + bits.bits_up, down + bits.bits_down
+        up, down = up + own_up, down + own_down
         state = f"at round {done}" if done else "to do"
-        costs.append([state, str(bits.bits_up), str(bits.bits_down), duration(times[-1])])
+        costs.append([state, str(own_up), str(own_down), duration(times[-1])])
     records = [RunRecord(identity.folder(run), "", plain(run)) for run in runs]
     differing = settings(records)
     rows = [
@@ -151,12 +152,13 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _bits(run: RunConfig, tried: Trial) -> BitCounter:
+def _bits(run: RunConfig, tried: Trial) -> tuple[int | float, int | float]:
     algorithm, meter = build_algorithm(run, tried.layout), BitCounter()
     try:
         algorithm.check(tried.d)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    present = participation_of(run, algorithm)
     for t in range(1, run.rounds + 1):
-        meter.count(algorithm, tried.d, t, tried.dtype)
-    return meter
+        meter.count(algorithm, tried.d, t, tried.dtype, present)
+    return as_number(meter.bits_up), as_number(meter.bits_down)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from algorithms.core.algorithm import leaves
+from algorithms.core.algorithm import leaves, map_tensors
 from common.errors import RunError
 from common.files import atomic, remove_halves, sync
 from experiments.cluster.ranks import Ranks
@@ -117,11 +117,11 @@ class Checkpoint:
         _check_form("shared.pt", shared["cluster"]["replica"], own["cluster"]["replica"])
         for worker, found in zip(ids, parts, strict=False):
             _check_form(f"worker-{worker}.pt", found, _row(wanted, 0))
-        joined = _joined(parts[: len(ids)], partial(torch.stack, dim=-2))
+        joined = map_tensors(parts[: len(ids)], partial(torch.stack, dim=-2))
         statistics = joined.pop("statistics")
         cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **joined}}
         if count:
-            cluster["server"] = _joined(parts[len(ids) :], partial(torch.cat, dim=-1))
+            cluster["server"] = map_tensors(parts[len(ids) :], partial(torch.cat, dim=-1))
         return {**shared, "cluster": cluster, "statistics": statistics}
 
     def _remove_but(self, rounds: set[int]) -> None:
@@ -209,10 +209,3 @@ def _row(node: Any, worker: int) -> Any:
     if isinstance(node, dict):
         return {name: _row(part, worker) for name, part in node.items()}
     return None if node is None else node.select(-2, worker).clone()
-
-
-def _joined(parts: list[Any], join: Callable[[list[torch.Tensor]], torch.Tensor]) -> Any:
-    """Join the tensors of nested dicts that have the same keys."""
-    if isinstance(parts[0], dict):
-        return {name: _joined([part[name] for part in parts], join) for name in parts[0]}
-    return None if parts[0] is None else join(parts)

@@ -16,6 +16,7 @@ from algorithms.compressors.blocks import BUCKET_MB, buckets
 from algorithms.compressors.floats import Cast
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.lr_schedules import factor
+from algorithms.core.participation import Participation
 from algorithms.core.update_rules import Update
 from algorithms.utils.layout import Layout
 from common.errors import UsageError
@@ -73,7 +74,24 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
     told = {"rounds": run.rounds, "workers": run.cluster.workers, "seed": run.seed, "d": d, "layout": layout}
     parts |= {name: value for name, value in told.items() if name in hints}
     algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
+    participation_of(run, algorithm)
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
+
+
+def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | None:
+    """Who sends in a round; None: all workers. Raises UsageError if the algorithm needs all of them."""
+    cluster = run.cluster
+    if cluster.participation is None and cluster.absent is None:
+        return None
+    if cluster.server == "sharded":
+        raise UsageError("cluster.server=sharded: needs the messages of all workers; take cluster.server=rank0")
+    try:
+        chance = 1.0 if cluster.participation is None else cluster.participation
+        found = Participation(workers=cluster.workers, seed=run.seed, chance=chance, absent=cluster.absent or ())
+        found.check(algorithm)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return found
 
 
 def build_task(run: RunConfig, ranks: Ranks | None = None) -> Task:
@@ -174,12 +192,12 @@ def keep_freed_memory() -> None:
 
 
 def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
-    n = run.cluster.workers
+    n, present = run.cluster.workers, participation_of(run, algorithm)
     if not isinstance(ranks, Group):
-        return Simulated(algorithm, len(ranks.ids(n)), run.seed)
+        return Simulated(algorithm, len(ranks.ids(n)), run.seed, present)
     if run.cluster.server == "sharded":
         return Sharded(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, d)
-    return Torchrun(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed)
+    return Torchrun(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, present)
 
 
 def check(run: RunConfig) -> None:

@@ -5,13 +5,14 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from algorithms.core.algorithm import as_dicts, clipped, from_dicts, leaves
-from algorithms.core.bit_counter import BitCounter
+from algorithms.core.bit_counter import BitCounter, as_number
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster
@@ -65,12 +66,14 @@ class Trainer:
         lr = self._lr * self.schedule(t, self.rounds)
         before = self.state
         self.state, self.t = self.cluster.round(gradients, before, lr, t), t
-        self.meter.count(self.cluster.algorithm, self.task.d, t, self.task.dtype)
+        present = self.cluster.participation
+        self.meter.count(self.cluster.algorithm, self.task.d, t, self.task.dtype, present)
         if diagnose and self.task.device.type == "cuda":
             torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
         self.seconds += time.perf_counter() - begin
         self.diagnostics = {}
-        if diagnose and self.cluster.algorithm.stages(t):
+        everyone = present is None or present.share(t) == 1  # or w is the mean of others than ĝ
+        if diagnose and everyone and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
             wanted, _ = self.cluster.algorithm.worker_message(gradients, workers, before.replica, lr, t)
             mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state.server)
@@ -88,7 +91,8 @@ class Trainer:
         measured = self.task.evaluate(x, self.statistics[..., 0, :]) | self.diagnostics
         common = {"round": self.t, "epoch": self.task.epoch(self.t)}
         common |= {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
-        common |= {**asdict(self.meter), "bits": self.meter.bits, "seconds": self.seconds}
+        counted = {**asdict(self.meter), "bits": self.meter.bits}
+        common |= {name: as_number(count) for name, count in counted.items()} | {"seconds": self.seconds}
         rows = []
         for trial, (lr, step_size) in enumerate(zip(self.lrs, self.step_sizes, strict=True)):
             own = {name: values[trial].item() for name, values in measured.items()}
@@ -126,7 +130,7 @@ class Trainer:
         return {
             "t": self.t,
             "seconds": self.seconds,
-            "meter": asdict(self.meter),
+            "meter": {name: str(count) for name, count in asdict(self.meter).items()},  # fractions, too
             "cluster": as_dicts(self.state),
             "cuts": self.cluster.cuts,
             "statistics": self.statistics,
@@ -135,7 +139,8 @@ class Trainer:
     def load_state_dict(self, state: dict) -> None:
         """Go on from where `state_dict` was taken, with the whole server's state in it."""
         self.t, self.seconds = state["t"], state["seconds"]
-        self.meter, self.statistics = BitCounter(**state["meter"]), state["statistics"]
+        self.meter = type(self.meter)(**{name: Fraction(count) for name, count in state["meter"].items()})
+        self.statistics = state["statistics"]
         server = None if self.state.server is None else self._served(state["cluster"]["server"])
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
 

@@ -8,6 +8,7 @@ from reference import methods, problem, quantizers
 from torch import Tensor
 
 from algorithms.core.algorithm import Algorithm
+from algorithms.core.participation import Participation
 from algorithms.core.update_rules import Adam
 from algorithms.utils.seeding import MessageKey
 from experiments.cluster.base import ClusterState, Simulated
@@ -29,10 +30,11 @@ def states(
     rounds: int = ROUNDS,
     start: list[float] | None = None,
     gradient: Callable[[int, list[float]], list[float]] | None = None,
+    participation: Participation | None = None,
 ) -> list[ClusterState]:
     """The states after 0, 1, … rounds on a problem; with a step size a round where there are several."""
     algorithm.check(on.D)
-    cluster = Simulated(algorithm, on.WORKERS, SEED)
+    cluster = Simulated(algorithm, on.WORKERS, SEED, participation)
     lrs = [lr] * rounds if isinstance(lr, float) else lr
     found = [cluster.start(torch.tensor(start or on.START, dtype=torch.float64))]
     for t, step_size in enumerate(lrs, 1):

@@ -1,0 +1,83 @@
+"""Ranks whose workers miss rounds: as the simulation, bit for bit, by messages of the bytes that are counted."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from cluster_support import assert_same, fine, launched, run_each, this_rank, variant
+from run_support import go, rows, small
+
+from algorithms.comm import gather_broadcast
+from common.errors import UsageError
+from experiments.cluster.torchrun import Torchrun
+from experiments.config.identity import folder
+from experiments.config.schema import RunConfig
+from experiments.training.build import build_algorithm, check
+
+RANKS, WORKERS, TRIALS, ROUNDS = 2, 5, 2, 8
+COMMON = (
+    *("task=logreg/breast_cancer", f"rounds={ROUNDS}", "eval_every=3", "lr=[0.003,0.01]", "threads=1"),
+    f"cluster.workers={WORKERS}",
+)
+PLAN = "cluster.absent=[[3,2,5],[4,3,6],[0,4,4],[1,4,4],[2,4,5]]"  # no worker of rank 1 in 3 to 5, and nobody in 4
+RUNS = {
+    "cd_adam": ("algorithm=cd_adam", "cluster.participation=0.5"),
+    "lion": ("algorithm=distributed_lion", "cluster.participation=0.3"),
+    "ef21": ("algorithm=ef21", "compressor.k=3", PLAN),
+    "random_k": ("algorithm=naive", "compressor=random_k", "compressor.k=4", PLAN),
+    "local_sgd": ("algorithm=local_sgd", "algorithm.period=2", "cluster.participation=0.9", PLAN),
+}
+
+
+def observed(target: Path, runs: list[RunConfig]) -> None:
+    """The runs, with the bytes of this rank's messages up in a file."""
+    sent, gather, begin = [], gather_broadcast.gather, Torchrun.__init__
+
+    def noted(part: torch.Tensor, *arguments: object) -> list[torch.Tensor] | None:
+        sent[-1] += part.nbytes
+        return gather(part, *arguments)
+
+    def begun(*arguments: object) -> None:
+        sent.append(0)
+        begin(*arguments)
+
+    gather_broadcast.gather, Torchrun.__init__ = noted, begun
+    run_each(runs)
+    (target / f"{this_rank()}.json").write_text(json.dumps(sent))
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConfig], list[int]]:
+    """The runs, and the bytes that all workers sent in each."""
+    place = tmp_path_factory.mktemp("absent")
+    runs = {name: variant(*COMMON, *overrides, results=place / "results") for name, overrides in RUNS.items()}
+    fine(launched(place, RANKS, partial(observed, place, list(runs.values()))))
+    sent = [json.loads((place / f"{rank}.json").read_text()) for rank in range(RANKS)]
+    return runs, [sum(both) for both in zip(*sent, strict=True)]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, tmp_path: Path) -> None:
+    runs, sent = traffic
+    assert_same(folder(runs[name]), go(*COMMON, *RUNS[name], f"results_dir={tmp_path}"))
+    last, algorithm = rows(folder(runs[name]))[-1], build_algorithm(runs[name])
+    down = last["bits_down"] / algorithm.downlink.bits(30, 2) * algorithm.downlink.payload_bytes(30, 2, torch.float64)
+    assert round(TRIALS * WORKERS * (last["payload_bytes"] - down), 6) == sent[list(RUNS).index(name)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["cluster.participation=0.5", "algorithm=marina"], "Marina needs the messages of all workers, because"),
+        (
+            ["cluster.participation=0.5", "cluster.server=sharded"],
+            "cluster.server=sharded: needs the messages of all",
+        ),
+        (["cluster.absent=[[20,2,3]]"], r"cluster.absent: \[20, 2, 3\]: give a worker from 0 to 19"),
+    ],
+)
+def test_what_cannot_be_without_workers_is_refused(overrides: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check(small(*overrides))
