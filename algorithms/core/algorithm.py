@@ -211,6 +211,10 @@ class Algorithm:
         """What a method that looks back takes for gradients [*T, W, d], told those at the previous model."""
         return gradient
 
+    def takes_full_gradient(self, t: int) -> bool:
+        """Whether workers take the gradients of all their rows in round t, instead of a batch's."""
+        return False
+
     def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
         """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
         return state

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..core.algorithm import Payloads, ServerState
+from ..core.channels import Memory
 from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Payload, check_shares, dense, keyed_seed
 
 
@@ -44,7 +45,7 @@ class Differences(Channel):
     def codec(self, t: int) -> Compressor:
         return Identity() if self.coin.at(t) else self.compressor
 
-    def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
+    def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
         news = w if self.coin.at(key.round) else w - memory
         return self.codec(key.round).encode(news, key), w
 

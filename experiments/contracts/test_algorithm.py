@@ -234,7 +234,7 @@ def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
     """What the algorithm sees of the workers' gradients in round t, at the models that they have."""
     workers, previous = state.workers, state.replica.previous
     found = gradients(state.replica.x.unsqueeze(-2) if workers.x is None else workers.x, workers.ids)
-    if previous is None:
+    if previous is None or algorithm.takes_full_gradient(t):
         return found
     return algorithm.variance_reduced_gradient(found, gradients(previous.unsqueeze(-2), workers.ids), workers, t)
 

@@ -90,22 +90,32 @@ class LogisticRegression:
         return torch.zeros(len(self._ids), 0, dtype=self.dtype)
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        sums = self._sums(x.reshape(-1, self.d).T.contiguous(), t, apart=False)
+        return self._gradients(x, None if self.batch_size is None else self._batch(t)), statistics
+
+    def full_gradients(self, x: Tensor) -> Tensor:
+        return self._gradients(x, None)
+
+    def _gradients(self, x: Tensor, batch: sp.csr_array | None) -> Tensor:
+        sums = self._sums(x.reshape(-1, self.d).T.contiguous(), batch, apart=False)
         gradients = sums.reshape(*x.shape[:-1], -1, self.d)
         # In its own place: these are the longest vectors of a round.
-        return gradients.add_(self._regularizer_gradient(x).unsqueeze(-2)), statistics
+        return gradients.add_(self._regularizer_gradient(x).unsqueeze(-2))
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), t, apart=True)
+        batch = None if self.batch_size is None else self._batch(t)
+        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), batch, apart=True)
         return sums.add_(self._regularizer_gradient(x)), statistics
 
-    def _sums(self, x: Tensor, t: int, apart: bool) -> Tensor:
-        """∇f_i(x) [T, W, d] without the regularizer in round t, at x [d, T] or, `apart`, at workers' own [Wd, T]."""
-        if self.batch_size is None:
+    def _sums(self, x: Tensor, batch: sp.csr_array | None, apart: bool) -> Tensor:
+        """∇f_i(x) [T, W, d] without the regularizer, at x [d, T] or, `apart`, at workers' own [Wd, T].
+
+        batch: the rows of all workers, as many of each; None: all that there are.
+        """
+        if batch is None:
             rows, margins = self.rows, _product(self._apart if apart else self._forward, x)
             sums = _product(self._backward, _weights(margins))
         else:
-            rows, batch = self.batch_size, self._batch(t)
+            rows = shape(batch)[0] // len(self._ids)
             by_worker = _by_worker(batch, len(self._ids))
             margins = torch.from_numpy((by_worker if apart else batch) @ x.numpy())
             sums = torch.from_numpy(by_worker.T @ _weights(margins).numpy())

@@ -50,6 +50,9 @@ class Task(Protocol):
     gradients_at: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
     """As `gradients`, of every worker at a model of its own: x [T, W, d]. A task without it has no local steps."""
 
+    full_gradients: Callable[[Tensor], Tensor]
+    """∇f_i(x) [*T, W, d] over all rows of each worker, at x [*T, d]. A task without it has no VR-MARINA."""
+
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """The columns by name, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
         ...

@@ -42,6 +42,8 @@ class Trainer:
     ) -> None:
         if cluster.algorithm.has_local_models and not hasattr(task, "gradients_at"):
             raise ValueError(f"{type(task).__name__}: has no gradients_at, which a method with local steps needs")
+        if cluster.algorithm.takes_full_gradient(1) and not hasattr(task, "full_gradients"):
+            raise ValueError(f"{type(task).__name__}: has no full_gradients, which this method needs")
         self.task, self.cluster, self.lrs, self.rounds = task, cluster, lrs, rounds
         self.schedule, self.clip = schedule, clip
         self.step_sizes = [lr * unit for lr in lrs]
@@ -153,6 +155,8 @@ class Trainer:
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
         """What the method sees of the workers' gradients [T, W, d] of round t, and their new statistics."""
         workers, replica = self.state.workers, self.state.replica
+        if self.cluster.algorithm.takes_full_gradient(t):
+            return self._clipped(self.task.full_gradients(replica.x), t), self.statistics
         if workers.x is None:
             gradients, statistics = self.task.gradients(replica.x, self.statistics, t)
         else:

@@ -1,6 +1,7 @@
 """Gradients at the previous model: DASHA-MVR against plain loops and DASHA, and what a trainer asks of its task."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,11 +9,14 @@ from reference import methods as ref
 from reference import problem
 from small_support import LR, ROUNDS, SEED, START, N, natural
 
-from algorithms.compressors import Natural, RandomK, TopK
+from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.dasha_mvr import dasha_mvr
+from algorithms.methods.marina import Coin, marina
+from algorithms.methods.sgd import sgd
+from algorithms.methods.vr_marina import vr_marina
 from algorithms.optim.optimizer import CompressedOptimizer
 from data.synthetic import synthetic
 from experiments.cluster.base import Simulated
@@ -39,7 +43,10 @@ def run(algorithm: Algorithm) -> torch.Tensor:
     state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
     for t in range(1, ROUNDS + 1):
         seen, previous = gradients(state.replica.x, t), state.replica.previous
-        if previous is not None:
+        if algorithm.takes_full_gradient(t):
+            x = state.replica.x.tolist()
+            seen = torch.tensor([problem.gradient(i, x) for i in range(N)], dtype=torch.float64)
+        elif previous is not None:
             seen = algorithm.variance_reduced_gradient(seen, gradients(previous, t), state.workers, t)
         state = cluster.round(seen, state, LR, t)
         path.append(state.replica.x)
@@ -58,6 +65,21 @@ def test_dasha_mvr_follows_the_reference(rate, b, start):
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 
+def test_vr_marina_follows_the_reference():
+    x, last, signal, path = START, START, [], []
+    compress = [natural(i) for i in range(N)]
+    for t in range(1, ROUNDS + 1):
+        if Coin(0.4, SEED).at(t):
+            signal = problem.mean([problem.gradient(i, x) for i in range(N)])
+        else:
+            news = [ref.plus(row_gradient(i, x, t), row_gradient(i, last, t), -1) for i in range(N)]
+            signal = ref.plus(signal, problem.mean([compress[i](news[i], t) for i in range(N)]))
+        x, last = ref.plus(x, signal, -LR), x
+        path.append(x)
+    found = run(vr_marina(Natural(), SGD(), SEED, p=0.4))
+    torch.testing.assert_close(found, torch.tensor(path, dtype=torch.float64), rtol=0, atol=1e-10)
+
+
 def trainer(algorithm: Algorithm, batch_size: int | None, **settings: object) -> Trainer:
     data = synthetic(rows=400, features=12, workers=N, heterogeneity=0.5)
     task = LogisticRegression(data, workers=N, seed=SEED, batch_size=batch_size)
@@ -69,6 +91,21 @@ def after(rounds: int, algorithm: Algorithm, batch_size: int | None, **settings:
     for _ in range(rounds):
         trained.step()
     return trained
+
+
+def test_vr_marina_on_full_gradients_is_marina():
+    one, other = (after(30, make(HALF, SGD(), SEED, p=0.3), None) for make in (vr_marina, marina))
+    torch.testing.assert_close(one.state.replica.x, other.state.replica.x, rtol=0, atol=1e-14)
+
+
+def test_vr_marina_takes_full_gradients_when_the_coin_says_so():
+    """With heads in every round it is SGD on full gradients, though the task has batches."""
+    one = after(10, vr_marina(HALF, SGD(), SEED, p=1.0), 2)
+    other = after(10, sgd(Identity(), SGD()), None)
+    torch.testing.assert_close(one.state.replica.x, other.state.replica.x, rtol=0, atol=1e-14)
+    cluster = Simulated(vr_marina(HALF, SGD(), p=0.5), 2, 0)
+    with pytest.raises(ValueError, match="has no full_gradients, which this method needs"):
+        Trainer(SimpleNamespace(), cluster, rounds=2, lrs=[0.1])  # type: ignore
 
 
 @pytest.mark.parametrize("clip", [None, 0.05])

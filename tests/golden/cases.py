@@ -70,6 +70,7 @@ _LATER_METHODS = {
     "diana-random_k": "algorithm=diana compressor=random_k compressor.k=5 compressor.unbiased=true lr=0.1",
     "ef21_p": "algorithm=ef21_p compressor.k=4 lr=0.1 weight_decay=0.01",
     "marina": "algorithm=marina compressor.k=4 lr=0.1",
+    "vr_marina": "algorithm=vr_marina compressor.k=4 lr=0.1",
     "dasha": "algorithm=dasha compressor.k=4 lr=0.1",
     "dasha_mvr": "algorithm=dasha_mvr compressor.k=4 lr=0.1",
     "local_sgd": "algorithm=local_sgd algorithm.period=4 lr=0.1",
