@@ -1,4 +1,4 @@
-"""Who sends in a round: workers may be absent, by a coin or by plan."""
+"""Who sends in a round, and whose messages arrive: workers may be absent, by a coin or by plan, or late."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -21,13 +21,17 @@ class Participation:
     (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
     It receives what the server sends.
 
+    A late worker's message of round t arrives in round t + k. Until its first one arrives it counts as absent.
+
     chance: how often a coin shows heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
+    late: (i, k), worker i is late by k rounds.
     """
 
     workers: int
     seed: int
     chance: float = 1.0
     absent: Collection[tuple[int, int, int]] = ()
+    late: Collection[tuple[int, int]] = ()
 
     def __post_init__(self) -> None:
         for i, first, last in self.absent:
@@ -36,10 +40,29 @@ class Participation:
                     f"cluster.absent: [{i}, {first}, {last}]: give a worker from 0 to {self.workers - 1}, the first "
                     "round of its absence, at least 2, and the last"
                 )
+        for i, k in self.late:
+            if i >= self.workers or k < 1 or len(dict(self.late)) < len(self.late):
+                raise ValueError(
+                    f"cluster.late: [{i}, {k}]: give a worker from 0 to {self.workers - 1}, once, and the number "
+                    "of rounds, at least 1"
+                )
 
     def senders(self, t: int) -> list[int]:
         """The workers that send in round t (from 1)."""
         return [i for i in range(self.workers) if self._sends(i, t)]
+
+    def arrivals(self, t: int) -> list[int]:
+        """The workers whose messages the server uses in round t."""
+        late = dict(self.late)
+        return [i for i in range(self.workers) if (sent := t - late.get(i, 0)) > 0 and self._sends(i, sent)]
+
+    def is_complete(self, t: int) -> bool:
+        """Whether all workers send in round t, and none is late."""
+        return not self.late and len(self.senders(t)) == self.workers
+
+    def waits(self, algorithm: Algorithm) -> dict[int, int]:
+        """By worker, how many exchanges pass until its message arrives."""
+        return {i: sum(bool(algorithm.stages(t)) for t in range(1, k + 1)) for i, k in self.late}
 
     def share(self, t: int) -> Fraction:
         """The share of workers that send in round t."""
@@ -47,16 +70,16 @@ class Participation:
 
     def is_silent(self, uplink: Channel, t: int) -> bool:
         """Whether nothing comes down in round t: the mean of those present is over nobody."""
-        return uplink.mean_over == "present" and not self.senders(t)
+        return uplink.mean_over == "present" and not self.arrivals(t)
 
     def at_server(self, stage: Stage, x: Tensor, t: int) -> Stage:
         """The stage of round t as the server sees it, for messages like x [*T, d]."""
         if stage.uplink.mean_over == "present":
             return stage
-        return replace(stage, combine=Mean(self.workers) if self.senders(t) else Nothing(torch.zeros_like(x)))  # pyright: ignore
+        return replace(stage, combine=Mean(self.workers) if self.arrivals(t) else Nothing(torch.zeros_like(x)))  # pyright: ignore
 
-    def check(self, algorithm: Algorithm) -> None:
-        """Raise ValueError if a method needs the messages of all workers."""
+    def check(self, algorithm: Algorithm, rounds: int) -> None:
+        """Raise ValueError if a method needs the messages of all workers in time, or cannot use late ones."""
         method, uplink = type(algorithm), type(algorithm.uplink)
         unsaid = algorithm.needs_all or "its class does not say needs_all = ''"
         reason = vars(method).get("needs_all", unsaid)
@@ -66,9 +89,18 @@ class Participation:
             reason = f"{uplink.__name__} adds increments, and {algorithm.combine} is not their mean"
         if reason:
             raise ValueError(
-                f"cluster.participation, cluster.absent: {method.__name__} needs the messages of all workers, "
-                f"because {reason}; set both to null"
+                f"cluster.participation, absent, late: {method.__name__} needs the messages of all workers in "
+                f"time, because {reason}; set them to null"
             )
+
+        codecs = [[stage.uplink.codec(t) for stage in algorithm.stages(t)] for t in range(1, rounds + 1) if self.late]
+        for i, k in self.late:
+            if codecs[k:] != codecs[:-k]:
+                raise ValueError(
+                    f"cluster.late: [{i}, {k}]: {method.__name__} cannot use a message {k} rounds later, if there is "
+                    "no exchange then or messages have another form; take a multiple of the rounds between exchanges "
+                    "and no dense rounds (dense_start=false)"
+                )
 
     def _sends(self, i: int, t: int) -> bool:
         if any(i == who and first <= t <= last for who, first, last in self.absent):

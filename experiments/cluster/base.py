@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of_stacked
 from algorithms.core.algorithm import Algorithm, ReplicaState, Sent, ServerState, Stage, WorkerState
 from algorithms.core.participation import Participation
-from experiments.cluster.partial import send_some
+from experiments.cluster.partial import QueuedWorkers, send_some
 
 
 @dataclass
@@ -39,14 +39,16 @@ class Cluster(ABC):
     ) -> None:
         self.algorithm, self.ids, self.seed, self.participation = algorithm, ids, seed, participation
         self._sender = self._receiver = algorithm  # at the workers and the server, and at the replicas
+        self._waits = participation.waits(algorithm) if participation else {}
 
     def start(self, x: Tensor) -> ClusterState:
         """The state before round 1, for parameters x [*T, d]."""
-        return ClusterState(
-            workers=self._sender.start_workers(x, torch.tensor(self.ids)),
-            server=self.start_server(x),
-            replica=self._sender.start_replica(x),
-        )
+        workers = self._sender.start_workers(x, torch.tensor(self.ids))
+        if self._waits:
+            size = max(self._waits.values()) * self.algorithm.uplink.payload_bytes(x.shape[-1], 1, x.dtype)
+            queue = x.new_zeros(*x.shape[:-1], len(self.ids), size, dtype=torch.uint8)
+            workers = QueuedWorkers(**vars(workers), queue=queue)
+        return ClusterState(workers, server=self.start_server(x), replica=self._sender.start_replica(x))
 
     def start_server(self, x: Tensor) -> ServerState | None:
         """The server's state before round 1, as far as it is here, for parameters x [*T, d]."""
@@ -83,7 +85,7 @@ class Cluster(ABC):
         """What this process's workers send, as far as they take part, and all of them afterwards."""
         if self.participation is None:
             return stage.worker(gradients, workers, replica, lr, t, self.seed)
-        return send_some(self.participation, stage, gradients, workers, replica, lr, t, self.seed)
+        return send_some(self.participation, self._waits, stage, gradients, workers, replica, lr, t, self.seed)
 
     def model(self, state: ClusterState) -> Tensor | None:
         """The model [*T, d] that is measured; None where only the first process knows it. Raises LostContact."""
@@ -118,6 +120,8 @@ class Simulated(Cluster):
     ) -> None:
         super().__init__(algorithm, range(workers), seed, participation)
         self._sender = self._receiver = algorithm.unpacked()
+        if self._waits:  # queues hold packed messages
+            self._sender = replace(self._sender, uplink=algorithm.uplink)
 
     def mean(self, vectors: Tensor) -> Tensor:
         return mean_of_stacked(vectors)

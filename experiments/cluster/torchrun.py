@@ -65,8 +65,8 @@ class Torchrun(Cluster):
     ) -> tuple[Payload, ServerState | None]:
         self._wire.algorithm = stage
         if self.participation:
-            senders, ids = self.participation.senders(t), iter(range(sum(self._shares)))
-            self._wire.shares = [sum(i in senders for i in islice(ids, share)) for share in self._shares]
+            arrivals, ids = self.participation.arrivals(t), iter(range(sum(self._shares)))
+            self._wire.shares = [sum(i in arrivals for i in islice(ids, share)) for share in self._shares]
         width = stage.width(x.shape[-1])
         like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
         return self._wire.exchange(up, server, like, t)

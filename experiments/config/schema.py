@@ -108,6 +108,11 @@ class ClusterConfig:
         "absences by plan, such as [[3,100,200]]: worker 3 is absent from round 100 to 200; null: none",
         unit="triples of a worker, its first and its last round of absence",
     )
+    late: tuple[tuple[NonNegativeInt, PositiveInt], ...] | None = key(
+        None,
+        "late workers, such as [[3,2]]: the server uses a message of worker 3 two rounds later; null: none",
+        unit="pairs of a worker and rounds",
+    )
     timeout: PositiveFloat = key(
         600.0, "how long ranks wait for one another; longer than one evaluation", unit="seconds", affects="place"
     )

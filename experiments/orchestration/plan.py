@@ -63,7 +63,7 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers")
     # No step size diverges in these few rounds, and runs that share the cores have one thread each.
     own = run.threads or (1 if jobs > 1 else None)
-    everyone = replace(run.cluster, participation=None, absent=None)
+    everyone = replace(run.cluster, participation=None, absent=None, late=None)
     run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=own, cluster=everyone)
     workers, threads = len(ranks.ids(run.cluster.workers)), torch.get_num_threads()
     evaluation, alone = None, workers > 1 and ranks.size == 1 and device_of(run) == "cpu"

@@ -81,14 +81,22 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
 def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | None:
     """Who sends in a round; None: all workers. Raises UsageError if the algorithm needs all of them."""
     cluster = run.cluster
-    if cluster.participation is None and cluster.absent is None:
+    if cluster.participation is cluster.absent is cluster.late is None:
         return None
     if cluster.server == "sharded":
-        raise UsageError("cluster.server=sharded: needs the messages of all workers; take cluster.server=rank0")
+        raise UsageError(
+            "cluster.server=sharded: needs the messages of all workers in time; take cluster.server=rank0"
+        )
     try:
         chance = 1.0 if cluster.participation is None else cluster.participation
-        found = Participation(workers=cluster.workers, seed=run.seed, chance=chance, absent=cluster.absent or ())
-        found.check(algorithm)
+        found = Participation(
+            workers=cluster.workers,
+            seed=run.seed,
+            chance=chance,
+            absent=cluster.absent or (),
+            late=cluster.late or (),
+        )
+        found.check(algorithm, run.rounds)
     except ValueError as error:
         raise UsageError(str(error)) from error
     return found

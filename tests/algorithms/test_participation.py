@@ -74,6 +74,15 @@ def test_rounds_without_some_workers_follow_the_reference(name: str, who: str) -
     assert_close(run(METHODS[name], participation=some(**settings)), by_the_loop(name, present))
 
 
+@pytest.mark.parametrize("who", PRESENT)
+@pytest.mark.parametrize("name", METHODS)
+def test_rounds_with_late_workers_follow_the_reference(name: str, who: str) -> None:
+    settings, present = PRESENT[who]
+    late = {1: 3, 3: 6}  # multiples of local SGD's period
+    found = run(METHODS[name], participation=some(**settings, late=[*late.items()]))
+    assert_close(found, by_the_loop(name, present, late=late))
+
+
 OTHERS = [
     sgd(Identity(), SGD()), error_feedback(ScaledSign(), Adam()), signum(Sign(), SGD()), ef21_p(TopK(k=2)),
     diana(RandomK(k=3, unbiased=True), SGD()), dasha(RandomK(k=3, unbiased=True), SGD()),
@@ -148,7 +157,7 @@ REFUSED = {
 @pytest.mark.parametrize("words", REFUSED)
 def test_methods_that_need_all_workers_are_refused(words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        some(chance=0.5).check(REFUSED[words])
+        some(chance=0.5).check(REFUSED[words], ROUNDS)
 
 
 @pytest.mark.parametrize("absent", [(N, 2, 3), (0, 1, 3), (0, 5, 4)])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import assert_same, fine, launched, run_each, this_rank, variant
-from run_support import go, rows, small
+from cluster_support import assert_same, fine, interrupt, launched, run_each, this_rank, variant
+from run_support import before_round, bring, go, record, rows, small
 
 from algorithms.comm import gather_broadcast
-from common.errors import UsageError
+from common.errors import Interrupted, UsageError
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
@@ -27,8 +27,16 @@ RUNS = {
     "lion": ("algorithm=distributed_lion", "cluster.participation=0.3"),
     "ef21": ("algorithm=ef21", "compressor.k=3", PLAN),
     "random_k": ("algorithm=naive", "compressor=random_k", "compressor.k=4", PLAN),
-    "local_sgd": ("algorithm=local_sgd", "algorithm.period=2", "cluster.participation=0.9", PLAN),
+    "late": ("algorithm=cd_adam", "cluster.late=[[1,2],[4,1]]"),
+    "late draws": ("algorithm=naive", "compressor=random_k", "compressor.k=4", "cluster.late=[[4,3]]", PLAN),
+    "resumed": ("algorithm=ef21_sgdm", "algorithm.dense_start=false", "cluster.late=[[0,4],[3,1]]"),
+    "local_sgd": ("algorithm=local_sgd", "algorithm.period=2", "cluster.participation=0.9", "cluster.late=[[1,4]]"),
 }
+UNDER_WAY = {
+    "late": 3,
+    "late draws": 2,
+    "local_sgd": 2,
+}  # messages that were sent and counted, and would arrive later
 
 
 def observed(target: Path, runs: list[RunConfig]) -> None:
@@ -53,6 +61,8 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
     """The runs, and the bytes that all workers sent in each."""
     place = tmp_path_factory.mktemp("absent")
     runs = {name: variant(*COMMON, *overrides, results=place / "results") for name, overrides in RUNS.items()}
+    with before_round(6, interrupt), pytest.raises(Interrupted):  # with messages in the queue
+        bring(runs["resumed"])
     fine(launched(place, RANKS, partial(observed, place, list(runs.values()))))
     sent = [json.loads((place / f"{rank}.json").read_text()) for rank in range(RANKS)]
     return runs, [sum(both) for both in zip(*sent, strict=True)]
@@ -62,19 +72,30 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
 def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, tmp_path: Path) -> None:
     runs, sent = traffic
     assert_same(folder(runs[name]), go(*COMMON, *RUNS[name], f"results_dir={tmp_path}"))
+    if name == "resumed":
+        assert record(folder(runs[name]), "environment")["resumed"][0]["round"] == 5
+        return
     last, algorithm = rows(folder(runs[name]))[-1], build_algorithm(runs[name])
     down = last["bits_down"] / algorithm.downlink.bits(30, 2) * algorithm.downlink.payload_bytes(30, 2, torch.float64)
-    assert round(TRIALS * WORKERS * (last["payload_bytes"] - down), 6) == sent[list(RUNS).index(name)]
+    under_way = UNDER_WAY.get(name, 0) * algorithm.uplink.payload_bytes(30, 2, torch.float64)
+    up = round(WORKERS * (last["payload_bytes"] - down), 6) - under_way
+    assert TRIALS * up == sent[list(RUNS).index(name)]
 
 
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["cluster.participation=0.5", "algorithm=marina"], "Marina needs the messages of all workers, because"),
+        (["cluster.participation=0.5", "algorithm=marina"], "Marina needs the messages of all workers in time"),
         (
             ["cluster.participation=0.5", "cluster.server=sharded"],
             "cluster.server=sharded: needs the messages of all",
         ),
+        (
+            ["cluster.late=[[3,2]]", "algorithm=ef21"],
+            "Algorithm cannot use a message 2 rounds later.*dense_start=false",
+        ),
+        (["cluster.late=[[3,15]]", "algorithm=local_sgd"], "LocalSteps cannot use .* take a multiple of the rounds"),
+        (["cluster.late=[[3,2],[3,1]]"], r"cluster.late: \[3, 2\]: give a worker from 0 to 19, once"),
         (["cluster.absent=[[20,2,3]]"], r"cluster.absent: \[20, 2, 3\]: give a worker from 0 to 19"),
     ],
 )
