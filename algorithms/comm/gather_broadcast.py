@@ -101,6 +101,10 @@ class GatherBroadcast:
                 dist.broadcast(message, group=self.group, group_src=0)
         return self._join([from_bytes(message, down, axis)], t), server
 
+    def template(self, x: Tensor, t: int) -> Payload:
+        """A payload of the form that `exchange` returns in round t."""
+        return self._join(self._templates(x, t), t)
+
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         return self.algorithm.server(payloads, server, t, self.seed)
 
@@ -135,6 +139,15 @@ def gather(
         with contact():
             dist.gather(part, parts, group=group, group_dst=0)
     return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
+
+
+def share(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
+    """Broadcast the payload of a group's rank 0. Other ranks pass one of its form. Raises LostContact."""
+    message = to_bytes(payload, 0)
+    if message.numel():
+        with contact():
+            dist.broadcast(message, group=group, group_src=0)
+    return from_bytes(message, payload, 0)
 
 
 def to_bytes(payload: Payload, lead: int) -> Tensor:

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors.base import Payload
-from .gather_broadcast import contact, from_bytes, rank_and_size, to_bytes
+from .gather_broadcast import contact, rank_and_size, share
 
 
 class Nodes:
@@ -72,9 +72,4 @@ class Nodes:
 
     def share(self, answer: Payload) -> Payload:
         """Broadcast the leader's payload to its node. Other ranks pass one of its form. Raises LostContact."""
-        if self.count == 1:
-            return answer
-        message = to_bytes(answer, 0)
-        with contact():
-            dist.broadcast(message, group=self._intra, group_src=0)
-        return from_bytes(message, answer, 0)
+        return answer if self.count == 1 else share(answer, self._intra)
