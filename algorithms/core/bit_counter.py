@@ -47,6 +47,24 @@ def as_number(count: int | Fraction) -> int | float:
 
 
 @dataclass
+class TwoLevelBitCounter(BitCounter):
+    """The communication of one group of workers with the server, and of one worker inside its group.
+
+    In every round a worker sends its gradient, 32d bits, and receives the mean, 32d bits. It does so twice in a round
+    that takes gradients at two models.
+    """
+
+    bits_inside: int = 0
+
+    def count(
+        self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype, present: Participation | None = None
+    ) -> None:
+        super().count(algorithm, d, t, dtype, present)
+        gradients = 2 if algorithm.looks_back and not algorithm.takes_full_gradient(t) else 1
+        self.bits_inside += 2 * 32 * d * gradients
+
+
+@dataclass
 class GroupedBitCounter(BitCounter):
     """The communication of all parameter groups together, and of each by its number in `groups`."""
 

@@ -28,25 +28,39 @@ class Cluster(ABC):
 
     is_first: whether this process is the one that measures. cuts: where the coordinates are cut into the parts of the
     server, of which the first processes have one each: 0, …, d; None where a process has all of it.
-    participation: who sends in a round; None: all workers in every round.
+    participation: which groups send in a round; None: all of them in every round.
+
+    group_size: every so many neighbouring workers form a group. They average their gradients uncompressed. To the
+    algorithm a group is one worker. With 1 there are no groups, and this speaks of workers where it says groups.
     """
 
     is_first = True
     cuts: tuple[int, ...] | None = None
 
     def __init__(
-        self, algorithm: Algorithm, ids: Sequence[int], seed: int, participation: Participation | None = None
+        self,
+        algorithm: Algorithm,
+        ids: Sequence[int],
+        seed: int,
+        participation: Participation | None = None,
+        group_size: int = 1,
     ) -> None:
-        self.algorithm, self.ids, self.seed, self.participation = algorithm, ids, seed, participation
+        self.algorithm, self.ids, self.seed = algorithm, ids, seed
+        self.participation, self.group_size = participation, group_size
         self._sender = self._receiver = algorithm  # at the workers and the server, and at the replicas
         self._waits = participation.waits(algorithm) if participation else {}
 
+    @property
+    def groups(self) -> range:
+        """The numbers of the groups of this process's workers: the algorithm's workers."""
+        return range(self.ids[0] // self.group_size, self.ids[-1] // self.group_size + 1)
+
     def start(self, x: Tensor) -> ClusterState:
         """The state before round 1, for parameters x [*T, d]."""
-        workers = self._sender.start_workers(x, torch.tensor(self.ids))
+        workers = self._sender.start_workers(x, torch.tensor(self.groups))
         if self._waits:
             size = max(self._waits.values()) * self.algorithm.uplink.payload_bytes(x.shape[-1], 1, x.dtype)
-            queue = x.new_zeros(*x.shape[:-1], len(self.ids), size, dtype=torch.uint8)
+            queue = x.new_zeros(*x.shape[:-1], len(self.groups), size, dtype=torch.uint8)
             workers = QueuedWorkers(**vars(workers), queue=queue)
         return ClusterState(workers, server=self.start_server(x), replica=self._sender.start_replica(x))
 
@@ -58,8 +72,23 @@ class Cluster(ABC):
         """The coordinates of vectors [*T, d] of which this process is the server."""
         return vectors
 
+    def group_mean(self, gradients: Tensor) -> Tensor:
+        """Average the gradients [*T, W, d] of this process's workers in each group, in worker order: [*T, G, d].
+
+        Raises LostContact.
+        """
+        if self.group_size == 1:
+            return gradients
+        return torch.stack([mean_of_stacked(group) for group in gradients.split(self.group_size, -2)], -2)
+
+    def models_of_workers(self, models: Tensor) -> Tensor:
+        """The models [*T, W, d] at which workers take gradients, for the models of their groups [*T, G, d]."""
+        if self.group_size == 1:
+            return models
+        return models.repeat_interleave(len(self.ids) // len(self.groups), -2)
+
     def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
-        """Round t (from 1) with the gradients [*T, W, d] of this process's workers; `state` itself stays as it was.
+        """Round t (from 1) with the gradients [*T, G, d] of this process's groups; `state` itself stays as it was.
 
         Raises LostContact where another process is gone.
         """
@@ -96,7 +125,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def mean(self, vectors: Tensor) -> Tensor | None:
-        """The mean [*T, d] over all n workers of vectors [*T, W, d]; None where this process is not the first.
+        """The mean [*T, d] over all groups of vectors [*T, G, d]; None where this process is not the first.
 
         For measurements alone: nothing of it is communication of the algorithm. Raises LostContact.
         """
@@ -116,9 +145,14 @@ class Simulated(Cluster):
     """A cluster whose worker axis holds all n workers, on the dense path."""
 
     def __init__(
-        self, algorithm: Algorithm, workers: int, seed: int, participation: Participation | None = None
+        self,
+        algorithm: Algorithm,
+        workers: int,
+        seed: int,
+        participation: Participation | None = None,
+        group_size: int = 1,
     ) -> None:
-        super().__init__(algorithm, range(workers), seed, participation)
+        super().__init__(algorithm, range(workers), seed, participation, group_size)
         self._sender = self._receiver = algorithm.unpacked()
         if self._waits:  # queues hold packed messages
             self._sender = replace(self._sender, uplink=algorithm.uplink)

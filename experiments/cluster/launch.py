@@ -19,7 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 from algorithms.comm.gather_broadcast import LostContact, contact
 from common.errors import RunError, UsageError
 from common.signals import handle
-from experiments.cluster.ranks import Group, Ranks, deadline
+from experiments.cluster.ranks import Group, Ranks, deadline, shares
 
 _PATIENCE = 3.0  # seconds beyond the time-out, for an answer that is under way
 _kept: list[object] = []  # process groups that something holds for longer
@@ -37,13 +37,14 @@ class Launch:
     address: str  # of the machine of rank 0
     port: int
 
-    def check(self, workers: int) -> None:
-        """Raise UsageError where there are more ranks than workers."""
+    def check(self, workers: int, groups: int | None = None) -> None:
+        """Raise UsageError where there are more ranks than workers, or ranks cannot share the groups."""
         if workers < self.size:
             raise UsageError(
                 f"cluster.workers={workers}: too few for {self.size} ranks, because each needs one or more; start "
                 f"{workers} ranks or fewer"
             )
+        shares(workers, self.size, groups)
 
 
 def launch() -> Launch | None:

@@ -19,8 +19,19 @@ Content = bytes | memoryview
 _PATIENCE = 3.0  # seconds that other ranks have to say that they wait, too
 
 
-def shares(workers: int, ranks: int) -> list[int]:
-    """How many of n workers every rank has: as evenly as they go, the first ranks one more where they do not."""
+def shares(workers: int, ranks: int, groups: int | None = None) -> list[int]:
+    """How many of n workers every rank has: as evenly as they go, the first ranks one more where they do not.
+
+    With groups a rank has whole groups, or a part of one. Raises UsageError if that cannot be.
+    """
+    if groups and ranks <= groups:
+        return [count * (workers // groups) for count in shares(groups, ranks)]
+    if groups and ranks % groups == 0:
+        return shares(workers // groups, ranks // groups) * groups
+    if groups:
+        raise UsageError(
+            f"cluster.groups={groups}: {ranks} ranks cannot share them; start at most {groups} ranks, or a multiple"
+        )
     return [workers // ranks + (rank < workers % ranks) for rank in range(ranks)]
 
 
@@ -42,9 +53,12 @@ class Ranks:
         """Whether this is rank 0."""
         return self.rank == 0
 
-    def ids(self, workers: int) -> range:
-        """Which of n workers this rank has: neighbours, after those of the ranks before it."""
-        counts = shares(workers, self.size)
+    def ids(self, workers: int, groups: int | None = None) -> range:
+        """Which of n workers this rank has: neighbours, after those of the ranks before it.
+
+        Raises UsageError if ranks cannot share the groups.
+        """
+        counts = shares(workers, self.size, groups)
         first = sum(counts[: self.rank])
         return range(first, first + counts[self.rank])
 

@@ -1,14 +1,15 @@
 """Workers shared over the ranks of a process group, on the wire path."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import GatherBroadcast, contact
+from algorithms.comm.gather_broadcast import GatherBroadcast, contact, gather, share
 from algorithms.comm.sharded_server import ShardedServer
 from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
@@ -24,6 +25,11 @@ class Torchrun(Cluster):
     Every round n messages go to the server on rank 0, and one comes back to all. A server adds up the payloads in the
     order of workers, as the simulation does, so that both give the same bits on the same CPU with `threads=1`.
     Several threads, and a GPU, may add up a long vector in another order where it is the only one of its process.
+
+    A rank has whole groups, or a group has several ranks. The first of them leads: it averages the group's gradients,
+    exchanges messages with the server and tells the others both. All of them keep the group's state.
+
+    timeout: seconds that ranks of a group wait for one another.
     """
 
     _wire: Any  # a GatherBroadcast, or a ShardedServer
@@ -35,11 +41,25 @@ class Torchrun(Cluster):
         shares: Sequence[int],
         seed: int,
         participation: Participation | None = None,
+        group_size: int = 1,
+        timeout: float = 600.0,
     ) -> None:
-        super().__init__(algorithm, ids, seed, participation)
-        self.is_first = dist.get_rank() == 0
-        self._shares = shares
-        self._wire = GatherBroadcast(algorithm, seed, shares=shares)
+        super().__init__(algorithm, ids, seed, participation, group_size)
+        rank, ranks = dist.get_rank(), range(len(shares))
+        self.is_first = rank == 0
+        ranks_of_a_group = max(1, len(ranks) * group_size // sum(shares))
+        leaders = ranks[::ranks_of_a_group]
+        self._groups = {leader: max(1, shares[leader] // group_size) for leader in leaders}  # by who leads them
+        self._leads, self._inside, between = rank in leaders, None, None
+        if ranks_of_a_group > 1:
+            within = timedelta(seconds=timeout)
+            members = [ranks[leader : leader + ranks_of_a_group] for leader in leaders]
+            with contact():  # every rank must make all of them
+                made = [cast(dist.ProcessGroup, dist.new_group([*one], within)) for one in (*members, leaders)]
+            mine = rank // ranks_of_a_group
+            self._inside, between = made[mine], made[-1]
+            self._shares = [shares[one] for one in members[mine]]
+        self._wire = GatherBroadcast(algorithm, seed, between, [*self._groups.values()])
 
     def start_server(self, x: Tensor) -> ServerState | None:
         return super().start_server(x) if self.is_first else None
@@ -47,15 +67,28 @@ class Torchrun(Cluster):
     def mean(self, vectors: Tensor) -> Tensor | None:
         if self.is_first:
             return mean_of(self._everyones(vectors))
-        with contact():
-            dist.send(vectors.contiguous(), dst=0)
+        if self._leads:
+            with contact():
+                dist.send(vectors.contiguous(), dst=0)
         return None
 
+    def group_mean(self, gradients: Tensor) -> Tensor:
+        if self._inside is None:
+            return super().group_mean(gradients)
+        parts = gather(gradients.contiguous(), gradients.dim() - 2, self._inside, self._shares)
+        if parts is None:
+            mean = torch.empty_like(gradients[..., 0, :])
+        else:
+            mean = mean_of(one for part in parts for one in part.unbind(-2))
+        with contact():
+            dist.broadcast(mean, group=self._inside, group_src=0)
+        return mean.unsqueeze(-2)
+
     def _everyones(self, vectors: Tensor) -> Iterator[Tensor]:
-        """Vectors [*T, d] of one worker after the other, of which one rank's are here at a time."""
+        """Vectors [*T, d] of one group after the other, of which one rank's are here at a time."""
         yield from vectors.unbind(-2)
-        for rank, share in enumerate(self._shares[1:], 1):
-            theirs = vectors.new_empty(*vectors.shape[:-2], share, vectors.shape[-1])
+        for rank, count in [*self._groups.items()][1:]:
+            theirs = vectors.new_empty(*vectors.shape[:-2], count, vectors.shape[-1])
             with contact():
                 dist.recv(theirs, src=rank)
             yield from theirs.unbind(-2)
@@ -65,11 +98,15 @@ class Torchrun(Cluster):
     ) -> tuple[Payload, ServerState | None]:
         self._wire.algorithm = stage
         if self.participation:
-            arrivals, ids = self.participation.arrivals(t), iter(range(sum(self._shares)))
-            self._wire.shares = [sum(i in arrivals for i in islice(ids, share)) for share in self._shares]
+            arrivals, ids = self.participation.arrivals(t), iter(range(self.participation.workers))
+            self._wire.shares = [sum(i in arrivals for i in islice(ids, count)) for count in self._groups.values()]
         width = stage.width(x.shape[-1])
         like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
-        return self._wire.exchange(up, server, like, t)
+        if self._leads:
+            down, server = self._wire.exchange(up, server, like, t)
+        else:
+            down = self._wire.template(like, t)
+        return down if self._inside is None else share(down, self._inside), server
 
 
 class Sharded(Torchrun):

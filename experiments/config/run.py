@@ -45,6 +45,10 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     check_keys(config["cluster"], of_cluster, "cluster", of_cluster)
     values = checked(RunConfig, config)
     cluster = ClusterConfig(**checked(ClusterConfig, config["cluster"], "cluster."))
+    if cluster.workers % (cluster.groups or 1):
+        raise UsageError(f"cluster.groups={cluster.groups}: must divide cluster.workers={cluster.workers}")
+    if cluster.groups and cluster.server == "sharded":
+        raise UsageError("cluster.server=sharded: does not know groups; set cluster.server=rank0")
     complete(config)
     values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
     for name in set(values["packages"]) - set(packages):

@@ -113,9 +113,20 @@ class ClusterConfig:
         "late workers, such as [[3,2]]: the server uses a message of worker 3 two rounds later; null: none",
         unit="pairs of a worker and rounds",
     )
+    groups: PositiveInt | None = key(
+        None,
+        "equal groups of neighbouring workers, each one worker of the method; inside a group gradients are averaged "
+        "uncompressed; null: no groups",
+        unit="groups",
+    )
     timeout: PositiveFloat = key(
         600.0, "how long ranks wait for one another; longer than one evaluation", unit="seconds", affects="place"
     )
+
+    @property
+    def group_size(self) -> int:
+        """Workers of a group."""
+        return self.workers // (self.groups or self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,8 +73,11 @@ def check(run: RunConfig) -> None:
     classes.find(called(run.algorithm), "algorithm", Strategy)
     if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
         raise UsageError("compressor, update: an external strategy brings its own; leave them out")
-    if (run.partition, run.clip_aggregate, run.cluster.server) != ("whole", None, "rank0"):
-        raise UsageError("partition, clip_aggregate, cluster.server: external strategies do not support them")
+    set_to = run.partition, run.clip_aggregate, run.cluster.server, run.cluster.groups
+    if set_to != ("whole", None, "rank0", None):
+        raise UsageError(
+            "partition, clip_aggregate, cluster.server, cluster.groups: external strategies do not support them"
+        )
     if len(run.lr) > 1:
         raise UsageError(f"lr={list(run.lr)}: an external strategy takes one step size per run")
 

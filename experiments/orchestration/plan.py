@@ -65,7 +65,7 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
     own = run.threads or (1 if jobs > 1 else None)
     everyone = replace(run.cluster, participation=None, absent=None, late=None)
     run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=own, cluster=everyone)
-    workers, threads = len(ranks.ids(run.cluster.workers)), torch.get_num_threads()
+    workers, threads = len(ranks.ids(run.cluster.workers, run.cluster.groups)), torch.get_num_threads()
     evaluation, alone = None, workers > 1 and ranks.size == 1 and device_of(run) == "cpu"
     try:
         trainer, seconds = _timed(run, Ranks(run.cluster.workers) if alone else ranks)
@@ -113,7 +113,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
     place = place_of()
     if place:
         for run in runs:
-            place.check(run.cluster.workers)
+            place.check(run.cluster.workers, run.cluster.groups)
         if place.rank:
             return
     ranks, jobs = Ranks(place.size if place else launch.ranks), launch.jobs or 1

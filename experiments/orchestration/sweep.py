@@ -91,7 +91,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for cell in cells:
         check(cell.run)
-        place.check(cell.run.cluster.workers)
+        place.check(cell.run.cluster.workers, cell.run.cluster.groups)
         device_of(cell.run, place.local_size - 1)
         if distinct.setdefault(cell.id, cell) is not cell:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)

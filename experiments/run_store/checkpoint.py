@@ -49,7 +49,7 @@ class Checkpoint:
         own = {**cluster.pop("workers"), "statistics": state["statistics"]}
         del own["ids"]
         parts: dict[str, Callable[[], Any]] = {
-            f"worker-{worker}": partial(_row, own, i) for i, worker in enumerate(ids)
+            f"worker-{worker}": partial(_row, own, i, len(ids)) for i, worker in enumerate(ids)
         }
         if (cuts := state.get("cuts")) and (server := cluster.pop("server")):
             parts[f"server-{self._ranks.rank}-of-{len(cuts) - 1}"] = lambda: server
@@ -116,10 +116,11 @@ class Checkpoint:
         del wanted["ids"]
         _check_form("shared.pt", shared["cluster"]["replica"], own["cluster"]["replica"])
         for worker, found in zip(ids, parts, strict=False):
-            _check_form(f"worker-{worker}.pt", found, _row(wanted, 0))
-        joined = map_tensors(parts[: len(ids)], partial(torch.stack, dim=-2))
-        statistics = joined.pop("statistics")
-        cluster = {**shared["cluster"], "workers": {"ids": torch.tensor(ids), **joined}}
+            _check_form(f"worker-{worker}.pt", found, _row(wanted, 0, 1))
+        statistics = torch.stack([found.pop("statistics") for found in parts[: len(ids)]], -2)
+        groups = own["cluster"]["workers"]["ids"]
+        joined = map_tensors(parts[: len(ids) : len(ids) // len(groups)], partial(torch.stack, dim=-2))
+        cluster = {**shared["cluster"], "workers": {"ids": groups, **joined}}
         if count:
             cluster["server"] = map_tensors(parts[len(ids) :], partial(torch.cat, dim=-1))
         return {**shared, "cluster": cluster, "statistics": statistics}
@@ -204,8 +205,11 @@ def _reason(error: Exception) -> str:
     return repr(reason.partition(". ")[0])[1:-1]
 
 
-def _row(node: Any, worker: int) -> Any:
-    """One worker's part of nested dicts of tensors [*T, W, d], in memory of its own: files hold whole storages."""
+def _row(node: Any, worker: int, workers: int) -> Any:
+    """One worker's part of nested dicts of tensors [*T, W, d], in memory of its own: files hold whole storages.
+
+    A tensor [*T, G, d] has a row for each group; the worker's part is the row of its group.
+    """
     if isinstance(node, dict):
-        return {name: _row(part, worker) for name, part in node.items()}
-    return None if node is None else node.select(-2, worker).clone()
+        return {name: _row(part, worker, workers) for name, part in node.items()}
+    return None if node is None else node.select(-2, worker * node.shape[-2] // workers).clone()

@@ -71,7 +71,8 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
             blocks = sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB)
             parts["compressor"] = Blocks(compressor, blocks)
     d = sum(sizes) if sizes else None
-    told = {"rounds": run.rounds, "workers": run.cluster.workers, "seed": run.seed, "d": d, "layout": layout}
+    workers = run.cluster.groups or run.cluster.workers  # a group is one worker of the method
+    told = {"rounds": run.rounds, "workers": workers, "seed": run.seed, "d": d, "layout": layout}
     parts |= {name: value for name, value in told.items() if name in hints}
     algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
     participation_of(run, algorithm)
@@ -90,7 +91,7 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
     try:
         chance = 1.0 if cluster.participation is None else cluster.participation
         found = Participation(
-            workers=cluster.workers,
+            workers=cluster.groups or cluster.workers,
             seed=run.seed,
             chance=chance,
             absent=cluster.absent or (),
@@ -105,7 +106,8 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
 def build_task(run: RunConfig, ranks: Ranks | None = None) -> Task:
     """The task with its data loaded and shared over the workers, for those of this rank. Raises LostContact."""
     ranks, classes, task = ranks or Ranks(), Classes(run.packages), called(run.task)
-    extra: dict[str, Any] = {"workers": run.cluster.workers, "seed": run.seed, "ids": ranks.ids(run.cluster.workers)}
+    n, ids = run.cluster.workers, ranks.ids(run.cluster.workers, run.cluster.groups)
+    extra: dict[str, Any] = {"workers": n, "seed": run.seed, "ids": ids}
     if "device" in parameter_types(classes.find(task, "task", Task)):
         extra["device"] = torch.device(device_of(run, ranks.local_rank))
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
@@ -179,6 +181,11 @@ def _try_out(run: RunConfig, algorithm: Algorithm, task: Task) -> None:
 
 def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorithm: Algorithm) -> T:
     """A trainer of this kind with the run's step sizes, rounds and clipping."""
+    unit = task.step_unit(algorithm)
+    if run.cluster.groups and unit != 1:
+        raise UsageError(
+            "task.step_unit: its step sizes are not for groups; set task.step_unit=one, or cluster.groups=null"
+        )
     return kind(
         task,
         cluster,
@@ -186,7 +193,7 @@ def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorith
         rounds=run.rounds,
         schedule=partial(factor, run.lr_schedule, warmup=run.warmup_rounds, final=run.lr_final),
         clip=run.clip_worker,
-        unit=task.step_unit(algorithm),
+        unit=unit,
     )
 
 
@@ -200,12 +207,13 @@ def keep_freed_memory() -> None:
 
 
 def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:
-    n, present = run.cluster.workers, participation_of(run, algorithm)
+    n, groups, size = run.cluster.workers, run.cluster.groups, run.cluster.group_size
+    ids, present = ranks.ids(n, groups), participation_of(run, algorithm)
     if not isinstance(ranks, Group):
-        return Simulated(algorithm, len(ranks.ids(n)), run.seed, present)
+        return Simulated(algorithm, len(ids), run.seed, present, size)
     if run.cluster.server == "sharded":
-        return Sharded(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, d)
-    return Torchrun(algorithm, ranks.ids(n), shares(n, ranks.size), run.seed, present)
+        return Sharded(algorithm, ids, shares(n, ranks.size), run.seed, d)
+    return Torchrun(algorithm, ids, shares(n, ranks.size, groups), run.seed, present, size, run.cluster.timeout)
 
 
 def check(run: RunConfig) -> None:

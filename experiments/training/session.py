@@ -26,7 +26,7 @@ def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
     device = "cpu"
     if place:
         for run in runs:
-            place.check(run.cluster.workers)
+            place.check(run.cluster.workers, run.cluster.groups)
             device_of(run, place.local_size - 1)  # the first rank speaks for all of its machine
         kinds = {(device_of(run, place.local_rank), run.cluster.timeout) for run in runs}
         if len(kinds) > 1:

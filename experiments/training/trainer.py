@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.algorithm import as_dicts, clipped, from_dicts, leaves
-from algorithms.core.bit_counter import BitCounter, as_number
+from algorithms.core.bit_counter import BitCounter, TwoLevelBitCounter, as_number
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster
@@ -49,7 +49,7 @@ class Trainer:
         self.step_sizes = [lr * unit for lr in lrs]
         self._lr = torch.tensor(self.step_sizes, dtype=task.dtype, device=task.device).unsqueeze(-1)
         self.t = 0
-        self.meter = BitCounter()
+        self.meter = BitCounter() if cluster.group_size == 1 else TwoLevelBitCounter()
         self.seconds = 0.0  # of training; evaluation is not counted
         self.state = cluster.start(task.start().expand(len(lrs), -1).clone())
         self.statistics = task.start_statistics().expand(len(lrs), -1, -1).clone()
@@ -153,17 +153,20 @@ class Trainer:
         return state if state is None or self.cluster.cuts is None else self.cluster.served(state).clone()
 
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
-        """What the method sees of the workers' gradients [T, W, d] of round t, and their new statistics."""
+        """What the method sees of the workers' gradients of round t [T, G, d], and their new statistics."""
         workers, replica = self.state.workers, self.state.replica
         if self.cluster.algorithm.takes_full_gradient(t):
-            return self._clipped(self.task.full_gradients(replica.x), t), self.statistics
+            full = self._clipped(self.task.full_gradients(replica.x), t)
+            return self.cluster.group_mean(full), self.statistics
         if workers.x is None:
             gradients, statistics = self.task.gradients(replica.x, self.statistics, t)
         else:
-            gradients, statistics = self.task.gradients_at(workers.x, self.statistics, t)
-        gradients = self._clipped(gradients, t)
+            models = self.cluster.models_of_workers(workers.x)
+            gradients, statistics = self.task.gradients_at(models, self.statistics, t)
+        gradients = self.cluster.group_mean(self._clipped(gradients, t))
         if replica.previous is not None:  # on the same batch
             earlier = self._clipped(self.task.gradients(replica.previous, self.statistics, t)[0], t)
+            earlier = self.cluster.group_mean(earlier)
             gradients = self.cluster.algorithm.variance_reduced_gradient(gradients, earlier, workers, t)
         return gradients, statistics
 
@@ -196,7 +199,8 @@ class Trainer:
             if not isinstance(vectors, Tensor) or math.isfinite(vectors.sum().item()):
                 continue
             for trial, *worker in (~vectors.isfinite().all(-1)).nonzero().tolist()[:1]:
-                where = f"worker {self.cluster.ids[worker[0]]}" if worker else "all workers"
+                kind = "worker" if self.cluster.group_size == 1 else "group"
+                where = f"{kind} {self.cluster.groups[worker[0]]}" if worker else "all workers"
                 self._fail(self.t, where, trial, f"{name} is not finite")
 
     def _fail(self, t: int, where: str, trial: int, what: str) -> NoReturn:

@@ -39,6 +39,7 @@ TABLE = (
     Column("gradient_calls", "gradients taken by a worker", filled_by="trainer", wandb="progress/gradient_calls"),
     Column("bits_up", "uplink bits", "bits", filled_by="meter", wandb="comm/bits_up"),
     Column("bits_down", "downlink bits", "bits", filled_by="meter", wandb="comm/bits_down"),
+    Column("bits_inside", "bits inside a group", "bits", filled_by="meter", wandb="comm/bits_inside"),
     Column("payload_bytes", "payload", "bytes", filled_by="meter", wandb="comm/payload_bytes"),
     Column("seconds", "seconds of training", "seconds", filled_by="trainer", wandb="time/seconds"),
     Column("train_loss", "training loss", better="lower", wandb="loss/train"),

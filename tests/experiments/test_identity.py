@@ -51,6 +51,7 @@ RELEVANT = [
     "partition=layer",
     "seed=1",
     "cluster.workers=19",
+    "cluster.groups=4",
     "algorithm=naive",
     "compressor=top_k",
     "update.beta1=0.8",

@@ -48,6 +48,16 @@ def gradient(i: int, x: Vector) -> Vector:
     return of_rows(DATA[i], x)
 
 
+def of_groups(gradient: Callable[..., Vector], size: int, clip: float) -> Callable[..., Vector]:
+    """The gradient of a group: the mean over `size` neighbours, whose gradients are no longer than `clip`."""
+
+    def of_group(g: int, x: Vector, *t: int) -> Vector:
+        found = [gradient(i, x, *t) for i in range(g * size, (g + 1) * size)]
+        return mean([[value * min(1, clip / (math.hypot(*one) + 1e-6)) for value in one] for one in found])
+
+    return of_group
+
+
 def loss(i: int, x: Vector) -> float:
     """f_i(x)."""
     margins = [y * sum(a[k] * x[k] for k in range(D)) for a, y in DATA[i]]

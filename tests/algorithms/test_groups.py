@@ -1,0 +1,93 @@
+"""Groups of workers: against plain loops in which a group is a worker, and by the bits of both levels."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from reference import compressors as plain
+from reference import methods as ref
+from reference import problem
+from reference.local_steps import adamw, local_steps
+from small_network import counted
+from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, natural
+from test_looking_back import row_gradient
+
+from algorithms.compressors import Natural, ScaledSign
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.update_rules import SGD, AMSGrad
+from algorithms.methods.cd_adam import cd_adam
+from algorithms.methods.dasha_mvr import dasha_mvr
+from algorithms.methods.diloco import diloco
+from experiments.cluster.base import Simulated
+from experiments.training.trainer import Trainer
+
+CLIP = 0.5
+
+
+class Small:
+    """The workers of the references' problem, each with one row of its data a round."""
+
+    dtype, device, d = torch.float64, torch.device("cpu"), problem.D
+
+    def start(self) -> torch.Tensor:
+        return torch.tensor(START, dtype=self.dtype)
+
+    def start_statistics(self) -> torch.Tensor:
+        return torch.zeros(N, 0)
+
+    def gradients(self, x: torch.Tensor, statistics: torch.Tensor, t: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.gradients_at(x.unsqueeze(-2).expand(1, N, self.d), statistics, t)
+
+    def gradients_at(self, x: torch.Tensor, statistics: torch.Tensor, t: int) -> tuple[torch.Tensor, torch.Tensor]:
+        found = [row_gradient(i, own.tolist(), t) for i, own in enumerate(x[0])]
+        return torch.tensor([found], dtype=self.dtype), statistics
+
+
+def counting(gradient: Callable) -> Callable:
+    """The gradient of a worker, whose n-th call is that of round n."""
+    calls: dict[int, int] = {}
+
+    def of_round(g: int, x: list[float]) -> list[float]:
+        calls[g] = calls.get(g, 0) + 1
+        return gradient(g, x, calls[g])
+
+    return of_round
+
+
+def plain_cd_adam(gradient: Callable, groups: int) -> list:
+    uplinks = [ref.markov(plain.scaled_sign) for _ in range(groups)]
+    down, step = ref.markov(plain.scaled_sign), ref.adam(LR, amsgrad=True)
+    return ref.rounds(counting(gradient), START, uplinks, down, step, ROUNDS)
+
+
+def plain_diloco(gradient: Callable, groups: int) -> list:
+    inner, sign = adamw(LR, 0.9, 0.95, 1e-8, 0.1), plain.scaled_sign
+    return local_steps(counting(gradient), START, groups, inner, ROUNDS, 4, 0.7, 0.9, sign, 0.95)
+
+
+def plain_dasha_mvr(gradient: Callable, groups: int) -> list:
+    uplinks = [ref.dasha(natural(g), 0.8, "dense") for g in range(groups)]
+    return ref.rounds(ref.variance_reduced(gradient, 0.3), START, uplinks, ref.direct(), ref.sgd(LR), ROUNDS)
+
+
+@pytest.mark.parametrize("size", [1, 2, N])
+@pytest.mark.parametrize(
+    ("algorithm", "expected"),
+    [
+        (cd_adam(ScaledSign(), AMSGrad()), plain_cd_adam),
+        (diloco(ScaledSign(), ADAMW, 4, outer_lr=0.7, outer_momentum=0.9, decay=0.95), plain_diloco),
+        (dasha_mvr(Natural(), SGD(), 0.3), plain_dasha_mvr),
+    ],
+    ids=["cd_adam", "diloco", "dasha_mvr"],
+)
+def test_a_group_is_a_worker_with_the_mean_gradient(algorithm: Algorithm, expected: Callable, size: int) -> None:
+    cluster = Simulated(algorithm, N, SEED, group_size=size)
+    trainer, path = Trainer(Small(), cluster, lrs=[LR], rounds=ROUNDS, clip=CLIP), []
+    for _ in range(ROUNDS):
+        trainer.step()
+        path.append(trainer.state.replica.x[0])
+    assert_close(torch.stack(path), expected(problem.of_groups(row_gradient, size, CLIP), N // size))
+    outside = counted(algorithm, problem.D, ROUNDS)
+    assert (trainer.meter.bits_up, trainer.meter.bits_down) == (outside.bits_up, outside.bits_down)
+    averagings = ROUNDS * (2 if algorithm.looks_back else 1)
+    assert getattr(trainer.meter, "bits_inside", 0) == (size > 1) * averagings * (32 + 32) * problem.D
