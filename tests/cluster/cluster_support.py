@@ -53,6 +53,11 @@ RUNS = {
         *("task=logreg/breast_cancer", "task.batch_size=3", "algorithm=ef21", "algorithm.dense_start=true"),
         *("compressor=random_k", "compressor.k=4"),
     ),
+    # Two groups: statistics of every worker, and models and moments of every group.
+    "groups": (
+        *("task=digits", "task.model.width=4", "task.rows=136", "task.batch_size=4", "task.evaluation_rows=16"),
+        *("algorithm=diloco", "algorithm.period=3", "compressor=top_k", "compressor.ratio=0.1", "cluster.groups=2"),
+    ),
 }
 """Runs that checkpoints are tested by."""
 

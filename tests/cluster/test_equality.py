@@ -89,23 +89,27 @@ def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str)
 
 
 @pytest.mark.parametrize(
-    ("task", "ranks", "workers", "names"),
+    ("task", "ranks", "workers", "names", "groups"),
     [
         *(
-            (*setting, tuple(VARIANTS))
+            (*setting, tuple(VARIANTS), None)
             for setting in [
                 *(("logreg", 1, 4), ("logreg", 2, 4), ("logreg", 2, 8), ("logreg", 4, 4), ("logreg", 4, 8)),
                 *(("batches", 2, 8), ("batches", 4, 4), ("digits", 2, 8), ("digits", 4, 4)),
             ]
         ),
-        ("language", 2, 4, (*LANGUAGE, "diloco", *FRAGMENTS)),
+        ("language", 2, 4, (*LANGUAGE, "diloco", *FRAGMENTS), None),
+        ("batches", 2, 6, tuple(VARIANTS), 3),  # of two groups and of one
+        ("batches", 4, 6, tuple(VARIANTS), 2),  # of two workers of a group and of one
+        ("language", 4, 8, (*LANGUAGE, "diloco", *FRAGMENTS), 2),
     ],
 )
 def test_ranks_equal_the_simulation(
-    task: str, ranks: int, workers: int, names: tuple[str, ...], tmp_path: Path
+    task: str, ranks: int, workers: int, names: tuple[str, ...], groups: int | None, tmp_path: Path
 ) -> None:
     """All variants simulated, and all on so many ranks in one launch."""
-    alone, together = (runs(task, workers, names, tmp_path / place) for place in ("alone", "together"))
+    more = [f"cluster.groups={groups}"] if groups else []
+    alone, together = (runs(task, workers, names, tmp_path / place, *more) for place in ("alone", "together"))
     run_each(alone)
     fine(launched(tmp_path, ranks, partial(run_each, together)))
     for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
