@@ -54,7 +54,7 @@ class TwoLevelBitCounter(BitCounter):
     that takes gradients at two models.
     """
 
-    bits_inside: int = 0
+    bits_inside: int | Fraction = 0
 
     def count(
         self, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype, present: Participation | None = None
