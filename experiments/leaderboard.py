@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line above."""
     with asked("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
-        names = tracks or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
+        names = tracks or [name for name in choices("leaderboard", roots([])) if entry_folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         for name in names:
@@ -48,7 +48,7 @@ def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
     Raises UsageError for an unknown track or one without entries.
     """
     found = read_track(track)
-    return rank(rows(found, results_dir), _goals(found))[0]
+    return rank(rows(found, results_dir), goals_of(found))[0]
 
 
 def show(name: str, results_dir: str | Path, target: Path) -> None:
@@ -56,7 +56,7 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
     from plots.leaderboard.publish import publish  # takes a second to import
 
     track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
-    frame, goals = rows(track, results_dir), _goals(track)
+    frame, goals = rows(track, results_dir), goals_of(track)
     found, pairs = rank(frame, goals)
     told = judged(frame, goals)
     for level in found["level"].unique():
@@ -94,7 +94,7 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     It leaves out damaged entries and entries of other versions, and prints why.
     """
     parts = []
-    for folder in _folders(track.name, results_dir).values():
+    for folder in entry_folders(track.name, results_dir).values():
         try:
             entry, frame = read(folder), read_rows(folder)
         except (OSError, ValueError) as error:
@@ -112,7 +112,7 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _folders(track: str, results_dir: str | Path) -> dict[str, Path]:
+def entry_folders(track: str, results_dir: str | Path) -> dict[str, Path]:
     """The folders of entries by their names."""
     places = (Path(place, "leaderboard", track) for place in (PLACE, results_dir))
     return {folder.name: folder for place in places for folder in find(place)}
@@ -126,7 +126,7 @@ def _note(entry: Entry, track: Track) -> str:
     return "; ".join([*few, *edges, *notes])
 
 
-def _goals(track: Track) -> dict[str, tuple[str, Sequence[float]]]:
+def goals_of(track: Track) -> dict[str, tuple[str, Sequence[float]]]:
     return {task: (goal.metric, goal.levels) for task, goal in track.tasks.items()}
 
 

@@ -1,0 +1,258 @@
+"""Recommend a method for a network, from a track's entries and the model of time.
+
+    python -m experiments.plan model=resnet18 workers=16 bandwidth=1Gbit latency=0.5ms step=80ms
+    python -m experiments.plan d=25e6 workers=64 bandwidth=10Gbit step=200ms track=logreg level=2
+
+model          a task of conf/task with a network; d: the number of parameters, if your model is none of these
+bandwidth      of every link in each direction: kbit, Mbit or Gbit; a plain number is in Mbit/s
+latency        one way, with the software's share of a message: ns, us, ms or s; a plain number is in ms
+step           what a worker computes in a round: forward, backward and AdamW's step
+compressing    what a compressed exchange computes on top, for each parameter; by default nothing
+track          of the leaderboard; level: the number of one of its levels, 1 the easiest; by default the hardest
+results_dir    the folder of your entries
+
+docs/planner.md explains what it prints. In Python: `plan(model="resnet18", workers=16, …)`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from scipy import stats
+from torch import nn
+
+from algorithms.comm.sharded_server import exchange
+from algorithms.compressors.base import Floats
+from algorithms.utils.layout import Layout, laid_out
+from common import tables
+from common.errors import UsageError
+from common.names import unknown
+from experiments.config.classes import Classes
+from experiments.config.compose import choices, roots
+from experiments.config.run import load_run
+from experiments.entries.candidate import Candidate
+from experiments.entries.entry import Entry, read
+from experiments.entries.track import Track, read_track
+from experiments.leaderboard import entry_folders, goals_of, rows
+from experiments.models.flat import FlatModel
+from experiments.training.build import build_algorithm
+from plots.leaderboard import statistics
+from plots.leaderboard.ranking import by_level
+from plots.request import asked, chosen, network, parse, positive
+from plots.runs.network import Network, seconds
+
+DEFAULTS = {
+    "model": "", "d": "", "workers": "", "bandwidth": "", "latency": "0.1ms", "step": "", "compressing": "0ns",
+    "track": "digits", "level": "", "results_dir": "results",
+}  # fmt: skip
+
+UNITS = {"Mbit": {"kbit": 1e-3, "mbit": 1.0, "gbit": 1e3}, "ms": {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}}
+"""Factors of units, by the unit of a plain number."""
+
+FORMS = {
+    "rank0": "one server",
+    "sharded": "a server per worker",
+    "ring": "ring all-reduce",
+    "tree": "tree all-reduce",
+}
+
+MODEL_ERROR = 1.25
+"""By how much modelled times may be off. `benchmarks.planner` has the measurement."""
+
+LARGE = 2**24
+"""A round's servers and exchanges follow from this many parameters; a larger model would take much memory."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line above."""
+    with asked("experiments.plan", __doc__, arguments, DEFAULTS) as request:
+        found, console = plan(**request), Console(soft_wrap=True, highlight=False, markup=False)
+        text = found.head(5).map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value))
+        text["seconds"] += " [" + text["low"] + ", " + text["high"] + "]"
+        shown = text[["label", "form", "period", "round", "Mbit", "seconds", "verdict"]].replace(FORMS)
+        heads = ["entry", "messages by", "rounds an exchange", "rounds", "Mbit a round", "seconds", "verdict"]
+        tables.show(console, heads, shown.to_numpy().tolist())
+        console.print("", *found.attrs["advice"], "", "Extrapolated or left out:", sep="\n")
+        console.print(*(f"- {said}" for said in found.attrs["extrapolates"]), sep="\n")
+
+
+def plan(**request: object) -> pd.DataFrame:
+    """The entries that reach the level in all runs, the fastest first. Keywords are the keys of the command line.
+
+    `seconds` has an interval, `low` and `high`. `round`, and `Mbit` of a round both ways, are geometric means. `how`
+    chooses the method. `verdict` is recommended, tie or slower. `attrs` has two lists of sentences: `advice` and
+    `extrapolates`. Raises UsageError.
+    """
+    given = parse([f"{key}={value}" for key, value in request.items() if value != ""], DEFAULTS)
+    if missing := [key for key in ("workers", "bandwidth", "step") if not given[key]]:
+        raise UsageError(f"{missing[0]}=: not given; --help explains the keys")
+    link = {"bandwidth": quantity("bandwidth", given["bandwidth"], "Mbit"), "workers": given["workers"]}
+    link |= {"latency": quantity("latency", given["latency"]), "computing": quantity("step", given["step"])}
+    where = network({f"network.{key}": str(value) for key, value in link.items()})
+    compressing, layout = quantity("compressing", given["compressing"]), layout_of(given["model"], given["d"])
+    runs = contenders(given["track"], given["level"], layout, where.workers or 1, given["results_dir"])
+    found = advise(times(runs, where, compressing))
+    found.attrs["extrapolates"] = _extrapolations(runs, found, where, compressing)
+    return found
+
+
+def quantity(key: str, text: str, plain: str = "ms") -> float:
+    """A number with a unit, in the unit `plain`: 1Gbit/s is 1000.0 Mbit. Raises UsageError."""
+    found = re.fullmatch(r"(\d*\.?\d+(?:e[+-]?\d+)?)([a-z]*)(?:/s)?", text.lower())
+    factor = UNITS[plain].get(found[2] or plain.lower()) if found else None
+    if not found or not factor:
+        units = ", ".join(UNITS[plain])
+        raise UsageError(f"{key}={text}: must be a number and one of the units {units}; without one it is in {plain}")
+    return float(found[1]) * factor
+
+
+def layout_of(model: str, d: str) -> Layout:
+    """The parameter tensors of a task's network, or square matrices of d parameters in all. Raises UsageError."""
+    if bool(model) == bool(d):
+        raise UsageError("model=, d=: give one of them, such as model=resnet18 or d=25e6")
+    if d:
+        count, rest = divmod(int(positive("d", d)), 2**20)
+        return laid_out([*([("matrix", (1024, 1024), "matrix")] * count), ("rest", (rest,), "vector")])  # type: ignore[list-item]
+    tasks = choices("task", roots([]))
+    task = next((name for name in tasks if model in (name, name.rpartition("/")[2])), None)
+    node = load_run([f"task={task}"]).task.options.get("model") if task else None
+    if node is None:
+        raise UsageError(unknown(f"model={model}: no task with a network; give d=, or another task", model, tasks))
+    return FlatModel(Classes().build(node, "model", nn.Module), "cpu").layout
+
+
+def contenders(
+    track: str, level: str, layout: Layout, workers: int, results_dir: str | Path = "results"
+) -> pd.DataFrame:
+    """What the runs of all entries that reach a level in every run need to reach it, see `statistics.needs`.
+
+    Rounds are the entries', messages those of a model of this layout. level: 1 is the easiest, "" the hardest. Raises
+    UsageError, also if fewer than two entries reach it.
+    """
+    found = read_track(track)
+    levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, results_dir), goals_of(found))]
+    level = chosen("level", level or str(len(levels)), [str(number + 1) for number in range(len(levels))])
+    needs = levels[int(level) - 1]
+    is_there = needs["bits"].notna().groupby("algorithm").all()
+    if is_there.sum() < 2:
+        raise UsageError(f"track={track}: fewer than two entries reach the level in all runs; take an easier level")
+    entries = [read(folder) for name, folder in entry_folders(track, results_dir).items() if is_there.get(name)]
+    runs = pd.concat([_of_model(needs, entry, found, layout, workers) for entry in entries])
+    runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]]}
+    return runs
+
+
+def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, workers: int) -> pd.DataFrame:
+    """The needs of one entry's runs, with the messages of a model of this layout.
+
+    Columns `adds` and `is_whole` say whether an all-reduce can add all messages, and whether all are d floats.
+    """
+    candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
+    cells = candidate.judged({task: chosen.setting for task, chosen in entry.tasks.items()}, entry.seeds[:1])
+    some, parts = tuple(block for block in layout if block.offset < LARGE), []
+    d, less = (sum(block.size for block in blocks) for blocks in (layout, some))
+    for run in (replace(cell.run, cluster=replace(cell.run.cluster, workers=workers)) for cell in cells):
+        algorithm, how = build_algorithm(run, layout), " ".join([f"algorithm={entry.algorithm}", *entry.overrides])
+        mine = needs.xs((run.task.name, entry.name), level=("task", "algorithm"), drop_level=False)
+        stages = [(t, stage) for t in range(1, run.rounds + 1) for stage in algorithm.stages(t)]
+        sent = pd.DataFrame(
+            [(t, s.uplink.bits(s.width(d), t), s.downlink.bits(s.width(d), t), 1) for t, s in stages],
+            columns=["round", "bits_up", "bits_down", "stages"],
+        )
+        sums = sent.groupby("round").sum().cumsum().reindex(range(1, run.rounds + 1), method="ffill").fillna(0)
+        reached = sums.loc[mine["round"]].set_index(mine.index)
+        reached["stages"] /= mine["round"]
+        adds = all(isinstance(way.compressor, Floats) for _, s in stages for way in (s.uplink, s.downlink))
+        about = {"adds": adds, "is_whole": adds and all(stage.width(d) == d for _, stage in stages)}
+        about |= exchange(build_algorithm(run, some), less, torch.float32)._asdict()
+        parts.append(mine.assign(entry_d=mine["d"], d=d, period=run.rounds / len(stages), how=how, **about))
+        parts[-1][reached.columns] = reached
+    return pd.concat(parts)
+
+
+def times(runs: pd.DataFrame, links: Network, compressing: float = 0.0) -> pd.DataFrame:
+    """The rows of `contenders` once for each form of exchange that they can have, with modelled `seconds`.
+
+    compressing: milliseconds for each parameter in a round that sends anything else than d floats.
+    """
+    able = {"rank0": runs["servers"] > 0, "sharded": runs["servers"] > 1, "ring": runs["adds"], "tree": runs["adds"]}
+    parts = []
+    for form, some in ((form, runs[can]) for form, can in able.items()):
+        more = (some["gradient_calls"] - some["round"]) * (links.computing or 0)
+        more += compressing * some["d"] * some["stages"].clip(upper=1) * some["round"] * ~some["is_whole"]
+        parts.append(some.assign(form=form, seconds=seconds(some, links, form) + more / 1e3))
+    return pd.concat(parts)
+
+
+def advise(runs: pd.DataFrame) -> pd.DataFrame:
+    """The table of `plan` from the rows of `times`, each entry by its fastest form, with the advice in `attrs`.
+
+    An entry ties with the fastest if the leaderboard's test cannot tell their seconds apart, or if MODEL_ERROR may
+    explain the difference. Of these it recommends the one that sends d floats in every round, the narrowest floats
+    first; if there is none, the fastest.
+    """
+    entry = runs.index.get_level_values("algorithm")
+    form = runs["seconds"].groupby([entry, runs["form"]]).agg(stats.gmean).unstack().idxmin(axis=1)
+    best = runs[runs["form"].to_numpy() == form[entry].to_numpy()]
+    best = best.assign(bits=best["seconds"], Mbit=(best["bits_up"] + best["bits_down"]) / best["round"] / 1e6)
+    entries = best.assign(exchanges=best["stages"].clip(upper=1) * best["round"]).groupby("algorithm")
+    means = entries[["round", "Mbit", "exchanges"]].agg(stats.gmean)
+    table = entries[["label", "how", "form", "is_whole", "period", "note"]].first().join(means)
+    each, _ = statistics.over_tasks(best)  # seconds, a row for each seed
+    intervals = (statistics.geometric_interval(each[name].dropna().to_numpy()) for name in table.index)
+    table["seconds"], table["low"], table["high"] = zip(*intervals, strict=True)
+    off = np.exp(np.hypot(np.log(table["seconds"] / table["low"]), np.log(MODEL_ERROR)))
+    table["low"], table["high"] = table["seconds"] / off, table["seconds"] * off
+    table = table.sort_values("seconds", kind="stable").rename_axis("entry").reset_index()
+    compared = statistics.compare(best)
+    beaten = compared.loc[compared["winner"] == table["entry"][0], ["one", "other"]].to_numpy().ravel()
+    is_tie = ~table["entry"].isin(beaten) | (table["seconds"] < MODEL_ERROR * table["seconds"][0])
+    is_plain = table["is_whole"] & (table["period"] == 1)
+    place = table[is_tie & is_plain].sort_values("Mbit", kind="stable").index.append(pd.Index([0]))[0]
+    table["verdict"] = np.where(is_tie, "tie", "slower")
+    table.loc[place, "verdict"] = "recommended"
+    table.attrs["advice"] = [*_advice(table, place, each, runs.attrs["goal"])]
+    return table
+
+
+def _advice(table: pd.DataFrame, place: int, each: pd.DataFrame, goal: str) -> Iterator[str]:
+    """The recommendation, the runner-up, ties, and how much an exchange may compute, in sentences."""
+    mine, after = ({**row, "by": FORMS[str(row["form"])]} for row in (table.loc[place], table.drop(place).iloc[0]))
+    yield "Take {label} ({how}), {by}: {seconds:.3g} s [{low:.3g}, {high:.3g}] to {goal}.".format(**mine, goal=goal)
+    ratio = statistics.geometric_interval((each[after["entry"]] / each[mine["entry"]]).dropna().to_numpy())
+    yield "Runner-up: {label} ({how}), {by}, takes {:.3g} times as long [{:.3g}, {:.3g}].".format(*ratio, **after)
+    is_plain = table["is_whole"] & (table["period"] == 1)
+    if ties := "; ".join(table.loc[table["verdict"] == "tie", "label"]):
+        why = "sends all floats in every round" if is_plain[place] else "is the fastest"
+        yield f"Too close to call: {ties}. The recommended one {why}."
+    if is_plain.any() and not is_plain[place]:
+        rival = table[is_plain].iloc[0]
+        spare = 1e3 * (rival["seconds"] - mine["seconds"]) / mine["exchanges"]
+        yield f"It is ahead of {rival['label']} while compressing takes less than {spare:.3g} ms an exchange."
+
+
+def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, compressing: float) -> list[str]:
+    """What the advice extrapolates or leaves out, in sentences."""
+    d, own, n = runs["d"].iloc[0], runs["entry_d"], sorted({*runs["workers"].astype(int)})
+    is_far = (links.workers or 1) > 4 or not 100 <= links.bandwidth <= 1e4 or links.latency > 7
+    said = {
+        f"Rounds are those of {', '.join(runs.index.unique('task'))}.": True,
+        f"Your model has {d:,} parameters, theirs have {own.min():,.0f} to {own.max():,.0f}.": any(own != d),
+        f"They were trained by {', '.join(map(str, n))} workers, you have {links.workers}.": n != [links.workers],
+        "The model of time was measured with 2 to 4 nodes, 100 Mbit/s to 10 Gbit/s, up to 5 ms.": is_far,
+        "Compressing takes no time here. A CPU took 5 ns a parameter; compressing=5ns counts it.": not compressing,
+        f"Some run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
+    }
+    note = table.loc[table["verdict"] == "recommended", "note"].item()
+    return [sentence for sentence, applies in said.items() if applies] + (
+        [f"The entry's note: {note}."] if note else []
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The planner: made-up entries with known answers, one row by hand, its messages, and what it refuses."""
+
+import pandas as pd
+import pytest
+from leaderboard_support import D, entry
+
+from common.errors import UsageError
+from experiments import plan
+from experiments.entries.track import read_track
+from experiments.leaderboard import entry_folders, goals_of, rows
+from plots.leaderboard.ranking import by_level
+from plots.leaderboard.statistics import needs
+from plots.runs.network import Network
+
+SLOW, FAST = (Network(bandwidth=bandwidth, latency=1, workers=4, computing=10) for bandwidth in (0.01, 1e5))
+FLOATS = {"adds": True, "is_whole": True}
+
+
+def runs(*entries: tuple[pd.DataFrame, dict[str, bool]]) -> pd.DataFrame:
+    """What `contenders` returns of such entries, for a model of D parameters."""
+    parts = [needs(rows, "train_loss", 0.1).assign(**known) for rows, known in entries]
+    found = pd.concat(parts).assign(stages=1.0, period=1.0, how="", entry_d=D, batch_size=32)
+    found.attrs = {"goal": "0.1", "missed": []}
+    return found
+
+
+DENSE = entry("dense"), FLOATS
+SIGNS = entry("signs", rate=0.7, up=1.0, down=1.0), {"adds": False, "is_whole": False}
+
+
+NEAR = entry("near", rate=1.1, up=1.0, down=1.0), SIGNS[1]
+HALVES = entry("halves", rate=0.95, up=16.0, down=16.0), FLOATS
+
+
+def few(one: tuple[pd.DataFrame, dict[str, bool]]) -> tuple[pd.DataFrame, dict[str, bool]]:
+    return one[0][one[0]["seed"] < 3], one[1]
+
+
+@pytest.mark.parametrize(
+    ("found", "links", "verdicts"),
+    [
+        (runs(DENSE, SIGNS), SLOW, {"signs": "recommended", "dense": "slower"}),
+        (runs(DENSE, SIGNS), FAST, {"signs": "slower", "dense": "recommended"}),
+        # 5 and 16 % more rounds: too close to call, and the narrowest floats are preferred.
+        (runs(DENSE, HALVES, NEAR), FAST, {"near": "tie", "dense": "tie", "halves": "recommended"}),
+        (runs(few(DENSE), few(SIGNS)), SLOW, {"signs": "tie", "dense": "recommended"}),  # too few seeds for a verdict
+    ],
+)
+def test_who_is_recommended(found: pd.DataFrame, links: Network, verdicts: dict[str, str]):
+    table = plan.advise(plan.times(found, links))
+    assert dict(zip(table["entry"], table["verdict"], strict=True)) == verdicts
+    said = "Too close to call: Near; Dense. The recommended one sends all floats in every round."
+    assert (said in table.attrs["advice"]) == ("near" in verdicts)
+
+
+def test_the_advice_turns_where_it_says_that_compressing_costs_too_much():
+    said = plan.advise(plan.times(runs(DENSE, SIGNS), SLOW)).attrs["advice"][-1]
+    assert said.startswith("It is ahead of Dense while compressing takes less than ")
+    spare = float(said.split()[-4]) / D  # milliseconds a parameter
+    tables = [plan.advise(plan.times(runs(DENSE, SIGNS), SLOW, share * spare)) for share in (0.99, 1.01)]
+    assert [table["entry"][0] for table in tables] == ["signs", "dense"]
+
+
+def test_a_row_by_hand():
+    """Ten rounds with an exchange in five of them, 8 servers at most, and two gradients a round."""
+    row = {
+        "seconds": 9.0,
+        "bits_up": 4e6,
+        "bits_down": 2e6,
+        "round": 10,
+        "gradient_calls": 20,
+        "stages": 0.5,
+        "d": 1e6,
+    }
+    row |= {"workers": 20, "servers": 8, "exchanges": 3, "ranks": 1, "trials": 1, "adds": True, "is_whole": False}
+    links = Network(bandwidth=10, latency=5, workers=16, computing=100)
+    found = plan.times(pd.DataFrame([row]), links, compressing=2e-6).set_index("form")["seconds"]
+    computing = 20 * 0.1 + 5 * 2e-3
+    assert found.to_dict() == pytest.approx({
+        "rank0": computing + 15 * 0.4 + 10 * 0.2 + 6 * 0.005 * 5,
+        "sharded": computing + 15 / 8 * 0.6 + 6 * 0.005 * 5,
+        "ring": computing + 15 / 16 * 0.6 + 30 * 0.005 * 5,
+        "tree": computing + 4 * 0.6 + 8 * 0.005 * 5,
+    })  # fmt: skip
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("adamw", "loco", "muloco")
+    monkeypatch.setattr(plan, "entry_folders", lambda *at: {name: entry_folders(*at)[name] for name in names})
+
+
+def test_messages_are_those_that_runs_of_this_model_recorded(three: None):
+    track = read_track("digits")
+    *_, (_, recorded) = by_level(rows(track, "results"), goals_of(track))
+    found = plan.contenders("digits", "3", plan.layout_of("digits", ""), workers=8).loc["digits"]
+    columns = ["bits_up", "bits_down", "servers", "exchanges", "round", "d"]
+    pd.testing.assert_frame_equal(found[columns], recorded["digits"].loc["digits"].loc[found.index, columns],
+                                  check_dtype=False)  # fmt: skip
+    assert found.groupby("algorithm")["period"].first().to_dict() == {"adamw": 1, "loco": 1, "muloco": 30}
+
+
+def test_the_command_says_what_it_extrapolates(three: None, capsys: pytest.CaptureFixture):
+    plan.main(["d=2e6", "workers=16", "bandwidth=10Mbit", "step=80ms"])
+    said = capsys.readouterr().out
+    assert "Take MuLoCo (algorithm=muloco), a server per worker: " in said
+    assert "Your model has 2,000,000 parameters, theirs have 5,178 to 5,210." in said
+    assert "They were trained by 8 workers, you have 16." in said
+
+
+def test_units():
+    assert [plan.quantity("step", text) for text in ("0.5ms", "80", "2e2us", "1s")] == pytest.approx(
+        [0.5, 80, 0.2, 1e3]
+    )
+    assert plan.quantity("bandwidth", "2.5Gbit/s", "Mbit") == 2500
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"bandwidth": "1GB"}, "bandwidth=1GB: must be a number and one of the units kbit, mbit, gbit"),
+        ({"step": "80Mbit"}, "step=80Mbit: must be a number and one of the units ns, us, ms, s"),
+        ({"step": ""}, "step=: not given"),
+        ({"workers": "2.5"}, "network.workers=2.5: Input should be a valid integer"),
+        ({"latncy": "1ms"}, "latncy: no such key; did you mean latency?"),
+        ({"model": "resnet19", "d": ""}, "model=resnet19: no task with a network"),
+        ({"model": "resnet18"}, "model=, d=: give one of them"),
+        ({"level": "4"}, "level=4: no such choice; Valid: 1, 2, 3"),
+        ({"track": "text"}, "track=text: no entries"),
+    ],
+)
+def test_what_is_refused(words: dict[str, str], message: str):
+    with pytest.raises(UsageError) as error:
+        plan.plan(**{"d": "2e6", "workers": 16, "bandwidth": "1Gbit", "step": "80ms", **words})
+    assert message in str(error.value)
+
+
+def test_one_entry_is_too_few(monkeypatch: pytest.MonkeyPatch):
+    one = rows(read_track("digits"), "results").query("algorithm == 'adamw'")
+    monkeypatch.setattr(plan, "rows", lambda *_: one)
+    with pytest.raises(UsageError, match="fewer than two entries reach the level"):
+        plan.contenders("digits", "1", (), workers=8)
