@@ -11,6 +11,7 @@ network.topology      rank0 | sharded | all_gather, of compressed methods' messa
 network.latency       in milliseconds, one way
 network.overlap       true: messages leave while the backward pass runs
 network.computing     milliseconds a round; empty: each method's as measured
+network.inside_bandwidth, network.inside_latency     of links inside groups of workers; empty: as between groups
 task, algorithm, seed, study      choose among the runs, several separated by commas
 results_dir     where the runs lie
 

@@ -11,6 +11,7 @@ lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds, losses, norms and errors are log unless said
 network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true: messages leave while computing)
 network.computing     milliseconds a round; empty: each method's as measured
+network.inside_bandwidth, network.inside_latency     of links inside groups of workers; empty: as between groups
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
 width     of the picture in inches
 results_dir    where the runs lie

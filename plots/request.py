@@ -28,7 +28,7 @@ Name = TypeVar("Name", bound=str)
 
 NETWORK = {
     "network.bandwidth": "100", "network.latency": "1", "network.topology": "sharded", "network.overlap": "false",
-    "network.computing": "",
+    "network.computing": "", "network.inside_bandwidth": "", "network.inside_latency": "",
 }  # fmt: skip
 """The keys of a network, and what they are unless said."""
 

@@ -142,10 +142,11 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
     columns, rows, same = tables.differing(_COLUMNS, rows, ("state", "time"))
     tables.show(console, columns, rows)
     parallel = f", {duration(max(sum(times) / jobs, *times))} at best with jobs={jobs}" if jobs > 1 and times else ""
+    who = "worker or group" if any(run.cluster.groups for run in runs) else "worker"
     for line in [
         *same,
         f"{len(runs)} runs, {len(times)} of them to do",
-        f"bits of one worker: {up} up, {down} down",
+        f"bits of one {who}: {up} up, {down} down",
         f"time: about {duration(sum(times))} one after the other{parallel}; by rounds timed here, without starting "
         "processes and what ranks send each other",
     ]:

@@ -11,6 +11,10 @@ computed for all workers and all step sizes of the grid (trials): seconds / (⌈
 own work included; or, for other hardware, r times the given `computing`. s is how often a round communicates, on
 average: less than 1 with local steps, 2 for PowerSGD, 1 where it is missing. Rounds to a level are those measured
 with the run's own n: the model does not say that more workers need fewer.
+
+With groups of m workers n is the number of groups. Each worker has averaged its gradient inside its group
+`bits_inside` / 64d times, by a ring all-reduce over links of their own: (m − 1)/m · bits_inside / inside_bandwidth
+and 2(m − 1) · inside_latency for each are added.
 """
 
 from __future__ import annotations
@@ -53,7 +57,8 @@ class Network(Options):
     topology: how messages travel. `ring` and `tree` are for uncompressed methods, and compressed ones then have a
     `sharded` server; the others are for compressed methods, and uncompressed ones then go by `ring`. overlap: whether
     messages leave while the backward pass still runs. computing: milliseconds a round, of every method; None: as
-    measured, each method's own.
+    measured, each method's own. inside_bandwidth, inside_latency: of the links inside a group of workers; None: as
+    between groups.
     """
 
     bandwidth: Annotated[float, Gt(0)] = 100.0
@@ -62,6 +67,8 @@ class Network(Options):
     overlap: bool = False
     computing: Annotated[float, Ge(0)] | None = None
     workers: Annotated[int, Ge(1)] | None = None
+    inside_bandwidth: Annotated[float, Gt(0)] | None = None
+    inside_latency: Annotated[float, Ge(0)] | None = None
 
     def form(self, uncompressed: bool) -> str:
         """The topology of such a method's messages."""
@@ -73,10 +80,19 @@ class Network(Options):
         """The network and both ways of messages, for a caption."""
         overlap = ", sending while computing" if self.overlap else ""
         computing = "" if self.computing is None else f", computing {self.computing:g} ms a round"
+        links = f"{self.bandwidth:g} Mbit/s a link and direction, {self.latency:g} ms one way"
+        if (self.inside_bandwidth, self.inside_latency) != (None, None):
+            bandwidth, latency = self.link_inside()
+            links += f", inside groups {bandwidth:g} Mbit/s and {latency:g} ms"
         return (
-            f"{self.bandwidth:g} Mbit/s a link and direction, {self.latency:g} ms one way{computing}{overlap}; "
+            f"{links}{computing}{overlap}; "
             f"compressed messages by {self.form(False)}, uncompressed ones by {self.form(True)}"
         )
+
+    def link_inside(self) -> tuple[float, float]:
+        """Mbit/s and milliseconds of a link inside a group."""
+        bandwidth = self.bandwidth if self.inside_bandwidth is None else self.inside_bandwidth
+        return bandwidth, self.latency if self.inside_latency is None else self.inside_latency
 
 
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
@@ -93,14 +109,24 @@ def own_share(frame: pd.DataFrame) -> pd.Series:
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
-    up, down, hops = FORMS[form](network.workers or frame["workers"], frame["servers"], frame["exchanges"])
+    groups = frame["groups"].fillna(frame["workers"]) if "groups" in frame else frame["workers"]
+    group_size = frame["workers"] / groups
+    n = ((network.workers or frame["workers"]) / group_size).clip(lower=1)
+    up, down, hops = FORMS[form](n, frame["servers"], frame["exchanges"])
     going_up = up * frame["bits_up"] / (network.bandwidth * 1e6)
     coming_down = down * frame["bits_down"] / (network.bandwidth * 1e6)
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
     first = computing.clip(lower=going_up) if network.overlap else computing + going_up
     stages = frame["stages"].fillna(1) if "stages" in frame else 1
-    return first + coming_down + hops * network.latency * 1e-3 * frame["round"] * stages
+    between = first + coming_down + hops * network.latency * 1e-3 * frame["round"] * stages
+    return between + _seconds_inside(frame, network, group_size) if "bits_inside" in frame else between
+
+
+def _seconds_inside(frame: pd.DataFrame, network: Network, group_size: pd.Series) -> pd.Series:
+    bandwidth, latency = network.link_inside()
+    bits, (share, _, hops) = frame["bits_inside"].fillna(0), FORMS["ring"](group_size, None, None)
+    return share * bits / (bandwidth * 1e6) + hops * latency * 1e-3 * bits / (64 * frame["d"])
 
 
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:

@@ -132,8 +132,9 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
 
     These are task, algorithm, compressor, seed, run (the id), planned_rounds, d, batch_size (a worker's, missing
-    where gradients are of all rows); for `plots.runs.network` workers, ranks and trials, the number of step sizes;
-    for drawing task_label, label, color, marker; and selected_by, the metric that the task declares.
+    where gradients are of all rows); for `plots.runs.network` workers, ranks and trials, the number of step sizes,
+    and groups if any run has them; for drawing task_label, label, color, marker; and selected_by, the metric that the
+    task declares.
     """
     import numpy as np
     import pandas as pd
@@ -178,6 +179,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
         "task_label": run.config["task"]["display"]["label"],
         "selected_by": run.environment.get("metric"),
         **run.display,
+        **({"groups": groups} if (groups := run.config["cluster"].get("groups")) else {}),
     }
 
 

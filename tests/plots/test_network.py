@@ -43,6 +43,25 @@ def test_a_row_worked_out_by_hand(form: str, workers: int, up: float, rest: floa
     )
 
 
+@pytest.mark.parametrize("workers", [None, 40])
+def test_groups_average_on_links_of_their_own(workers: int | None) -> None:
+    """20 workers in 5 groups, whose gradients were averaged 200 times; then 40 in 10."""
+    grouped = ROW | {"groups": 5, "bits_inside": 200 * 64 * D}
+    rows = pd.DataFrame([grouped, ROW])
+    network = Network(workers=workers, bandwidth=10, latency=5, inside_bandwidth=1000, inside_latency=0.1)
+    n, inside = (workers or 20) / 4, 3 / 4 * 200 * 64 * D / 1e9 + 2 * 3 * 200 * 0.1e-3
+    _, alone = seconds(rows, network, "ring")
+    assert seconds(rows, network, "ring").tolist() == pytest.approx(
+        [2.0 + (n - 1) / n * 0.6 + 2 * (n - 1) * 0.5 + inside, alone]
+    )
+    assert [alone] == seconds(pd.DataFrame([ROW]), network, "ring").tolist()
+    assert "inside groups 1000 Mbit/s and 0.1 ms" in network.in_words()
+    same = Network(workers=workers, bandwidth=10, latency=5)
+    slower = 3 / 4 * 200 * 64 * D / 10e6 + 2 * 3 * 200 * 5e-3
+    assert seconds(rows, same, "ring")[0] - seconds(rows, network, "ring")[0] == pytest.approx(slower - inside)
+    assert same.in_words() == Network(bandwidth=10, latency=5).in_words()
+
+
 def curves() -> pd.DataFrame:
     """A dense method that gets to 0.1 in 10 rounds, and one that takes twice the rounds for a thirty-second of the
     bits with one step size, and with another gets there with one seed alone."""
