@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import ClassVar
 
@@ -59,7 +59,7 @@ class Combine(ABC):
 class Mean(Combine):
     """mean_i w_i over n = `workers`, of whom those that send nothing count as zero; None: over those that send."""
 
-    workers: int | None = None
+    workers: int | None = field(default=None, repr=False)  # entries of the leaderboard hold the text `Mean()`
 
     def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
         return mean_of((codec.decode(payload, d) for payload in payloads), self.workers)
