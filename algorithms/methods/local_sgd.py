@@ -18,6 +18,7 @@ def local_sgd(
     State: x_i and the update's moments [d] on every worker, which an average leaves as they are; x [d].
     Wire: 32d bits up and down in rounds that H divides, 0 in the others.
     Source: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2016 (FedAvg),
-    and Stich, Local SGD Converges Fast and Communicates Little, 2018. Evaluations measure the last average.
+    and Stich, Local SGD Converges Fast and Communicates Little, 2018. Evaluations measure the last average. FedAvg's
+    sampled clients are `cluster.participation`.
     """
     return LocalSteps(uplink=dense(), downlink=dense(), update=Nesterov(), inner=update, period=period)

@@ -16,7 +16,7 @@ from common.errors import UsageError
 from experiments.cluster.base import ClusterState, Simulated
 from experiments.cluster.ranks import Group, Ranks
 from experiments.config.classes import Classes, called
-from experiments.config.schema import RunConfig
+from experiments.config.schema import ClusterConfig, RunConfig
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Strategy
 from experiments.tasks.task import layout_of
@@ -73,10 +73,10 @@ def check(run: RunConfig) -> None:
     classes.find(called(run.algorithm), "algorithm", Strategy)
     if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
         raise UsageError("compressor, update: an external strategy brings its own; leave them out")
-    set_to = run.partition, run.clip_aggregate, run.cluster.server, run.cluster.groups
-    if set_to != ("whole", None, "rank0", None):
+    plain = ClusterConfig(workers=run.cluster.workers, timeout=run.cluster.timeout)
+    if (run.partition, run.clip_aggregate, run.cluster) != ("whole", None, plain):
         raise UsageError(
-            "partition, clip_aggregate, cluster.server, cluster.groups: external strategies do not support them"
+            "partition, clip_aggregate, cluster: external strategies support only cluster.workers and cluster.timeout"
         )
     if len(run.lr) > 1:
         raise UsageError(f"lr={list(run.lr)}: an external strategy takes one step size per run")

@@ -186,6 +186,7 @@ def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
         (["algorithm=torch_fp16", "compressor=top_k"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "update=sgd"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "partition=layer"], "partition, clip_aggregate"),
+        (["algorithm=torch_fp16", "cluster.participation=0.5"], "support only cluster.workers and cluster.timeout"),
         (["algorithm=torch_fp16", "lr=[0.1,0.2]"], "one step size per run"),
     ],
 )

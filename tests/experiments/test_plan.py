@@ -57,6 +57,8 @@ def test_bits_are_those_that_a_run_will_record(results: str, tried: list[RunConf
         assert (planned["bits up"], planned["bits down"]) == (str(last["bits_up"]), str(last["bits_down"]))
     up = 20 * 62 + (2 * 960 + 18 * 62) + 20 * 960  # the second has a warm-up of 2 rounds
     assert f"bits of one worker: {up} up, {up} down" in lines
+    absent = (*SMALL, results, "cluster.participation=0.3")
+    assert table(said([configuration(*absent)]))[0]["bits up"] == str(rows(go(*absent))[-1]["bits_up"])
     assert "all: task logreg/breast_cancer, n 20, seed 0, lr 0.001, rounds 20" in "\n".join(lines)
 
 
