@@ -1,9 +1,10 @@
-"""Tables: columns at a terminal, tab-separated lines for a file or another program, CSV."""
+"""Tables: columns at a terminal, tab-separated lines for a file or another program."""
 
-import re
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -11,9 +12,10 @@ from rich.text import Text
 
 from common.errors import visible
 
-Rows = Sequence[Sequence[str]]
+if TYPE_CHECKING:
+    import pandas as pd
 
-_FORMULA = r"^(?=[=@\t\r]|[+-](?![\d.e+-]*$))"  # the beginning of a text that a spreadsheet would compute
+Rows = Sequence[Sequence[str]]
 
 
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -38,10 +40,9 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.on_broken_pipe()
 
 
-def write_csv(frame: Any, file: Path, **options: Any) -> None:
-    """Write a table of pandas as CSV. An apostrophe keeps spreadsheets from computing texts as formulas."""
-    frame = frame.rename(columns=lambda name: re.sub(_FORMULA, "'", str(name)))
-    frame.replace(_FORMULA, "'", regex=True).to_csv(file, index=False, **options)
+def write_csv(frame: pd.DataFrame, file: Path) -> None:
+    """Write a table as CSV."""
+    frame.to_csv(file, index=False)
 
 
 def differing(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from common.errors import DataError
-from common.files import regular
 from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import LARGEST_INDEX, Dataset, Place
@@ -59,7 +58,7 @@ def load_file(
     """
     file = Path(file).expanduser()
     try:
-        with regular(file).open("rb") as stream:
+        with file.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from common.errors import RunError, UsageError, exit_with_message
 from common.files import atomic
 from common.names import unknown
-from common.tables import write_csv
 from plots.runs import find
 from plots.runs.find import CHOOSING
 from plots.runs.read import RunRecord
@@ -140,11 +139,8 @@ def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:
 def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:
     """Write the file that a request names, `usual` unless it does; what was written and where, in words.
 
-    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`, and if
-    `usual` is a link: a link in somebody else's results may lead anywhere.
+    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`.
     """
-    if not request["out"] and usual.is_symlink():
-        raise UsageError(f"{usual}: a link, through which nothing is written unless out= names it; remove it")
     target = Path(request["out"] or usual)
     return f"{writes[chosen('out', target.suffix, writes)](request, target)}: {target}"
 
@@ -152,4 +148,4 @@ def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) 
 def write_rows(frame: pd.DataFrame, target: Path) -> None:
     """A table as CSV, without the columns that only drawing needs."""
     with atomic(target) as file:
-        write_csv(frame.drop(columns=_LOOKS, errors="ignore"), file)
+        frame.drop(columns=_LOOKS, errors="ignore").to_csv(file, index=False)
