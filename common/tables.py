@@ -10,8 +10,6 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from common.errors import visible
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -21,10 +19,9 @@ Rows = Sequence[Sequence[str]]
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table whose columns have these names.
 
-    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece. What would
-    act on it, or end a line, is written out.
+    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece.
     """
-    lines = [list(map(visible, cells)) for cells in [columns, *rows]]
+    lines = [columns, *rows]
     if console.is_terminal:
         widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
         for number, line in enumerate(lines):
