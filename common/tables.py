@@ -1,17 +1,12 @@
 """Tables: columns at a terminal, tab-separated lines for a file or another program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Rows = Sequence[Sequence[str]]
 
@@ -37,7 +32,7 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.on_broken_pipe()
 
 
-def write_csv(frame: pd.DataFrame, file: Path) -> None:
+def write_csv(frame: Any, file: Path) -> None:
     """Write a table as CSV."""
     frame.to_csv(file, index=False)
 
