@@ -73,7 +73,7 @@ def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, t
     runs, sent = traffic
     assert_same(folder(runs[name]), go(*COMMON, *RUNS[name], f"results_dir={tmp_path}"))
     if name == "resumed":
-        assert record(folder(runs[name]), "environment")["resumed"][0]["round"] == 5
+        assert record(folder(runs[name]), "environment")["resumed"][0]["round"] == 6
         return
     last, algorithm = rows(folder(runs[name]))[-1], build_algorithm(runs[name])
     down = last["bits_down"] / algorithm.downlink.bits(30, 2) * algorithm.downlink.payload_bytes(30, 2, torch.float64)

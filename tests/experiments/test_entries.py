@@ -58,6 +58,7 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     [chosen] = read(folder).tasks.values()
     assert chosen.setting == {"lr": best}
     assert read(folder).parts["memory"].startswith("ErrorFeedback(dense_rounds=4")  # of 8 rounds; trials have 4
+    assert read(folder).parts["method"] == "Algorithm(clip=None, combine=Mean())"  # as committed entries have it
     assert read(folder).memory == 3  # the uplink's memory and Adam's m and v
     assert set(judged["lr"]) == {best}
     check.main([str(folder.parents[2])])
