@@ -270,17 +270,9 @@ class RunFolder:
         self._write(name, as_json(content, self._run))
 
     def _write_status(self, content: dict, size: int | None = None) -> None:
-        """Write status.json, which counts on the first `size` bytes of rows or all. Where no file can be added, the
-        last one is written over."""
+        """Write status.json, which counts on the first `size` bytes of rows or all."""
         content = {**content, "metrics_size": self.metrics.stat().st_size if size is None else size}
-        try:
-            self._write_json(STATUS, content)
-        except OSError:
-            if not (self.path / STATUS).exists():
-                raise
-            with (self.path / STATUS).open("r+b") as file:
-                file.write(as_json(content, self._run))
-                file.truncate()
+        self._write_json(STATUS, content)
 
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.path / name, durable=True) as file:
