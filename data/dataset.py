@@ -14,6 +14,9 @@ from scipy import sparse
 LARGEST_INDEX = 2**31 - 1
 """Column indices are stored as int32, zero-based."""
 
+ENTRY = 12
+"""Bytes of an entry that is not zero: a value and its column."""
+
 T = TypeVar("T")
 Place = Annotated[T, "place"]
 """Of an option on which no number depends, such as `data_dir: Place[str]`: it is left out of a run's identity."""

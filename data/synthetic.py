@@ -7,7 +7,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 from pydantic import NonNegativeFloat
 
-from data.dataset import LARGEST_INDEX, Dataset
+from data.dataset import ENTRY, LARGEST_INDEX, Dataset
+from data.limits import check_memory
 from data.partition import generator, part_size
 
 _CHUNK = 2**20  # entries that are drawn at once
@@ -41,10 +42,15 @@ def synthetic(
     Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
     worker's distribution also gives the N - n m rows left. Its first r rows depend on (seed, d, h, noise, density, i)
     alone, for any r.
-    Raises UsageError if n is not in 1 to N.
+    Raises DataError if memory does not suffice, and UsageError if n is not in 1 to N.
     """
     size = part_size(rows, workers)
     k = max(1, round(density * features))
+    check_memory(
+        rows * (k * ENTRY + 9) + 3 * 8 * features,
+        f"synthetic data of {rows} rows with {k} features each",
+        "give fewer rows or features, or a smaller density",
+    )
     columns, values = np.empty((rows, k), np.int32), np.empty((rows, k))
     positive = np.empty(rows, bool)
     edges = np.arange(k + 1) * features // k

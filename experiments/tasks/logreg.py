@@ -16,6 +16,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import keyed_seed
 from data.dataset import Dataset, shape
+from data.limits import check_memory
 from data.partition import share
 from plots.runs.columns import column
 
@@ -63,6 +64,13 @@ class LogisticRegression:
         self._step_unit, self._dataset = step_unit, dataset
         self._ids = range(workers) if ids is None else ids
         used, own = parts.reshape(-1), len(self._ids)
+        last = dataset.features.indices.argmax() if dataset.features.nnz else 0
+        row = np.searchsorted(dataset.features.indptr, last, side="right")
+        check_memory(
+            (2 * own + 6) * self.d * self.dtype.itemsize,  # what SGD with one step size takes
+            f"{dataset.name} has {self.d} columns (its largest index is in row {row}), so a run with {own} workers",
+            "correct the index, or take fewer workers or more ranks, on machines with more memory",
+        )
         labels = dataset.labels[used]
         rows = _stretch(dataset.features, 0, len(used)) if partition == "contiguous" else dataset.features[used]
         signed = rows.data * np.repeat(labels, np.diff(rows.indptr))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from common.errors import UsageError
+from common.errors import DataError, UsageError
 from data import synthetic as module
 from data.partition import generator
 from data.synthetic import synthetic
@@ -75,9 +75,10 @@ def test_a_workers_rows_do_not_depend_on_the_others() -> None:
     ("changes", "message"),
     [
         ({"rows": 3}, "cluster.workers=4: the data set has 3 rows; give at most 3 workers"),
+        ({"rows": 10**9, "features": 10**6}, "with 1000000 features each takes about 12.0 PB of memory, and"),
         ({"seed": -1}, "expected non-negative integer"),
     ],
 )
 def test_bad_arguments(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises((UsageError, ValueError), match=message):
+    with pytest.raises((DataError, UsageError, ValueError), match=message):
         synthetic(**({"rows": 40, "features": 5, "workers": 4} | changes))

@@ -1,0 +1,31 @@
+"""What would take more memory than is free."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.errors import DataError
+from data import libsvm, limits
+from data.limits import free_memory
+from experiments.tasks.logreg import LogisticRegression
+
+
+def test_an_index_that_makes_vectors_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "free_memory", lambda: 50 * 10**9)
+    (tmp_path / "a").write_text("1 1:1\n2 1000000000:1\n1 7:1\n")
+    dataset = libsvm.load_file(tmp_path / "a", tmp_path)
+    with pytest.raises(DataError) as refused:
+        LogisticRegression(dataset, workers=1, seed=0)
+    assert "a has 1000000000 columns (its largest index is in row 2), so a run" in str(refused.value)
+
+
+def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2**20 < free_memory() < sys.maxsize
+    (tmp_path / "job" / "task").mkdir(parents=True)  # a job's limit holds for its tasks
+    (tmp_path / "job" / "task" / "memory.max").write_text("max\n")
+    (tmp_path / "job" / "memory.max").write_text("1234\n")
+    (tmp_path / "groups").write_text("0::/job/task\n")
+    monkeypatch.setattr(limits, "LIMITS", tmp_path)
+    monkeypatch.setattr(limits, "GROUPS", tmp_path / "groups")
+    assert free_memory() == 1234
