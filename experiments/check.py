@@ -14,6 +14,7 @@ damaged folder has a line. The exit status is 0 if all is well, 1 if a check fai
 """
 
 import argparse
+import gc
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from common.errors import Interrupted, RunError, UsageError, exit_with_message
+from experiments.config.application import resume_collection
 from experiments.config.compose import parse
 from plots.runs.find import folders
 from plots.runs.read import open_run, retry
@@ -49,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         for override in map(parse, given.options):
             OmegaConf.update(options, override.key_or_group, override.value())
         node: Any = OmegaConf.to_container(options)
+        gc.disable()  # looking for garbage slows imports, and finds none
         try:
             import pytest
             import torch
@@ -61,6 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
             if error.name != "pytest":
                 raise
             raise UsageError("the checks need pytest: run make setup, or pip install pytest") from error
+        finally:
+            resume_collection()
         print(f"{found.kind} {' '.join([given.target, *given.options])}", flush=True)
         # Neither this project's pytest settings nor the caller's apply. No contract uses hypothesis.
         plugins = "-p no:cacheprovider -p no:hypothesispytest"

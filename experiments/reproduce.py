@@ -32,7 +32,7 @@ from rich.console import Console
 
 from common.errors import UsageError, exit_with_message
 from experiments.config import identity
-from experiments.config.application import start
+from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, choices, packages_of, parse, resolve, split, value_of
 from experiments.config.run import launch_of
 from experiments.config.schema import LaunchConfig, Reproduction, RunConfig, about
@@ -69,6 +69,7 @@ def application(composed: DictConfig) -> None:
         if launch.jobs != 1 and not launch.dry_run:
             start_server()  # which imports on another core while the runs are composed
         runs = runs_of(figure, asked.overrides, packages)
+        resume_collection()
         if figure.held_out is not None:
             done, runs = _in_two_steps(figure, asked.overrides, packages, launch)
         else:

@@ -19,7 +19,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from common.errors import exit_with_message
-from experiments.config.application import start
+from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, packages_of, resolve
 from experiments.config.run import launch_of, read
 
@@ -40,6 +40,7 @@ def application(composed: DictConfig) -> float | None:
 
         launch = launch_of(config)
         check_direction(run, launch.select, command.sweeper)
+        resume_collection()
         cell = train(run, launch)
         return cell.value(launch.select) if command.mode is RunMode.MULTIRUN else None
 

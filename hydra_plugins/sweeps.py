@@ -15,6 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from common.errors import RunError, UsageError, exit_with_message
+from experiments.config.application import resume_collection
 from experiments.config.compose import Config, compose, packages_of, resolve, split
 from experiments.config.run import LAUNCH, launch_of, read
 from experiments.config.schema import RunConfig
@@ -80,6 +81,7 @@ class Processes(Launcher):
             for one in runs:
                 check_direction(one, launch.select, self._config.hydra.sweeper)
             found = cells(lines, runs, _name(self._config))
+            resume_collection()
             failed = sweep(found, launch)
             if not launch.dry_run:
                 _launched.append((found, failed))
