@@ -96,7 +96,10 @@ function drawPanel(panel, task, view, lines) {
   }, { ...ALONE, responsive: true, modeBarButtonsToRemove: [...UPLOADS, "autoScale2d", "lasso2d", "select2d", "resetScale2d"] });
 }
 
-/** Draw tasks, those that have a panel already in that one, and return their lines. */
+let waiting; // the timer of panels that are still to be drawn
+
+/** Draw tasks, those that have a panel already in that one, and return their lines. Panels outside the window follow
+ * one by one, so that nobody waits for them. */
 function drawPanels(tasks, view, runs) {
   const before = new Map([...at("panels").children].map(panel => [panel.dataset.task, panel]));
   const panels = tasks.map(task => before.get(task.name) ?? make("div", { class: "panel", "data-task": task.name },
@@ -105,6 +108,16 @@ function drawPanels(tasks, view, runs) {
   at("panels").replaceChildren(...panels); // all of them before the first is drawn: their number makes their width
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
   const lines = tasks.map(task => linesOf(task, view, runs));
-  for (const [i, panel] of panels.entries()) drawPanel(panel, tasks[i], view, lines[i]);
+  const places = panels.map(panel => panel.getBoundingClientRect());
+  const isSeen = i => places[i].bottom > 0 && places[i].top < innerHeight;
+  const order = [...panels.keys()].sort((i, j) => isSeen(j) - isSeen(i));
+  const next = () => {
+    const i = order.shift();
+    drawPanel(panels[i], tasks[i], view, lines[i]);
+    if (order.length && isSeen(order[0])) next();
+    else if (order.length) waiting = setTimeout(next);
+  };
+  clearTimeout(waiting);
+  if (order.length) next();
   return lines.flat();
 }
