@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -60,7 +60,7 @@ def exit_with_message() -> Iterator[None]:
     except (RunError, DataError) as error:
         _leave(1, f"error: {where}{error}")
     except OSError as error:
-        more = dict.fromkeys(_FULL, f": {_NO_ROOM}")
+        more = {errno.EFBIG: ": raise the limit, ulimit -f"} | dict.fromkeys(_FULL, f": {_NO_ROOM}")
         # Files are named where they are written; what is printed is left.
         name = error.filename or ("standard output" if error.errno in _FULL else "")
         reason = f"{error.strerror or error}{more.get(error.errno or 0, '')}"
@@ -97,8 +97,10 @@ def _rank() -> int:
 
 
 def _leave(status: int, message: str) -> NoReturn:
-    if message:
-        print(message, file=sys.stderr, flush=True)
+    for stream in (sys.stderr, sys.stdout) if message else ():
+        with suppress(OSError):  # where the output goes to a disk that is full
+            print(message, file=stream, flush=True)
+            break
     distributed = sys.modules.get("torch.distributed")
     if distributed and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()

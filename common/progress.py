@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
@@ -38,8 +39,9 @@ class Display:
         self._bar.stop()
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
-        self.console.print(line, markup=False)
+        """Print a line that stays. A run goes on where it cannot be printed."""
+        with suppress(OSError):
+            self.console.print(line, markup=False)
 
     def begin(self, name: str) -> None:
         """A run by this name begins."""

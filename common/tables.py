@@ -24,9 +24,12 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             text = Text("  ".join(padded).rstrip(), style="" if number else "bold")
             console.print(text, soft_wrap=True)
     else:
-        for line in lines:
-            print("\t".join(line), file=console.file)
-        console.file.flush()
+        try:
+            for line in lines:
+                print("\t".join(line), file=console.file)
+            console.file.flush()
+        except BrokenPipeError:  # of a reader that has seen enough
+            console.on_broken_pipe()
 
 
 def write_csv(frame: Any, file: Path) -> None:

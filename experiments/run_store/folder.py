@@ -270,9 +270,17 @@ class RunFolder:
         self._write(name, as_json(content, self._run))
 
     def _write_status(self, content: dict, size: int | None = None) -> None:
-        """Write status.json, which counts on the first `size` bytes of rows or all."""
+        """Write status.json, which counts on the first `size` bytes of rows or all. Where no file can be added, the
+        last one is written over."""
         content = {**content, "metrics_size": self.metrics.stat().st_size if size is None else size}
-        self._write_json(STATUS, content)
+        try:
+            self._write_json(STATUS, content)
+        except OSError:
+            if not (self.path / STATUS).exists():
+                raise
+            with (self.path / STATUS).open("r+b") as file:
+                file.write(as_json(content, self._run))
+                file.truncate()
 
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.path / name, durable=True) as file:

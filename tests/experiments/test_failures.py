@@ -1,10 +1,12 @@
 """Runs that cannot go on, folders that are not as a run left them, and disks without room."""
 
 import errno
+import io
 import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -140,6 +142,9 @@ def test_a_run_without_room(size, disk, tmp_path, capsys):
     [error] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert error.startswith(f"error: {place}")
     assert "the same command goes on" in error
+    if (path / "metrics.jsonl").exists() and _lines(path):
+        assert status(path)["status"] == "failed"
+        assert "No space left" in status(path)["error"]
     expected = timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
     kept = [{k: v for k, v in json.loads(line).items() if k not in ("seconds", "crc32")} for line in _lines(path)]
     assert kept == expected[: len(kept)]
@@ -168,6 +173,8 @@ def test_wherever_a_file_cannot_be_put_in_place(fine, number, results, tmp_path,
     assert os.strerror(number) in line
     assert ".tmp" not in line
     monkeypatch.undo()
+    if _lines(where(*command)):
+        assert status(where(*command))["status"] == "failed"
     assert timeless(go(*command)) == timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
 
 
@@ -196,7 +203,25 @@ def test_what_says_that_there_is_no_room(error, full, tmp_path, capsys):
         assert not target.exists()
 
 
-def test_what_a_full_output_is_called(capsys):
+def test_a_run_goes_on_where_nothing_can_be_printed_on_standard_error(results, monkeypatch, capsys):
+    """An error is then printed on standard output."""
+    full = io.TextIOWrapper(Path("/dev/full").open("wb", buffering=0), write_through=True)  # noqa: SIM115
+    monkeypatch.setattr(sys, "stderr", full)
+    path = go(*SMALL, results)
+    assert status(path)["status"] == "finished"
+    assert halted([*SMALL, "seed=-1"]) == 2
+    assert "error: seed=-1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EFBIG, "File too large", "a"), "error: a: File too large: raise the limit, ulimit -f\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), "error: standard output: No space left on device: make"),
+    ],
+    ids=str,
+)
+def test_what_a_limit_or_a_full_output_is_called(error, said, capsys):
     with pytest.raises(SystemExit, match="1"), exit_with_message():
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert capsys.readouterr().err.startswith("error: standard output: No space left on device: make")
+        raise error
+    assert capsys.readouterr().err.startswith(said)
