@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
+from unicodedata import category
 
+_CONTROL = ("Cc", "Zl", "Zp", "Cs")  # control, line and paragraph separators, half a pair
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NO_ROOM = "make room, or have it written elsewhere; what was written whole is kept, and the same command goes on"
 _FULL_OF_LIBRARIES = ("iostream error", "PytorchStreamWriter failed", "requested and 0 written")  # torch's, numpy's
@@ -42,6 +44,10 @@ def exit_with_message() -> Iterator[None]:
     rank = _rank()
     where = f"rank {rank}: " if rank else ""
     try:
+        if not os.stat(".").st_nlink:  # libraries would abort without a word
+            raise UsageError("the working folder was removed: change to another one")
+        if (encoding := sys.getfilesystemencoding()) != "utf-8":
+            raise UsageError(f"this locale writes text in {encoding}, UTF-8 is needed: set PYTHONUTF8=1")
         yield
     except UsageError as error:
         # The same is wrong on all ranks of a machine: its first one speaks, and that of the first machine before a
@@ -99,10 +105,17 @@ def _rank() -> int:
 def _leave(status: int, message: str) -> NoReturn:
     for stream in (sys.stderr, sys.stdout) if message else ():
         with suppress(OSError):  # where the output goes to a disk that is full
-            print(message, file=stream, flush=True)
+            print(visible(message, allowed="\n\t"), file=stream, flush=True)
             break
     distributed = sys.modules.get("torch.distributed")
     if distributed and distributed.is_available() and distributed.is_initialized():
         sys.stdout.flush()
         os._exit(status)  # an orderly end would wait for ranks that may be gone
     sys.exit(status)
+
+
+def visible(text: str, allowed: str = "") -> str:
+    """A text with control characters, which move a terminal's cursor or end a line, written as in Python: \\x1b."""
+    if text.isprintable():  # nearly every text
+        return text
+    return "".join(repr(c)[1:-1] if category(c) in _CONTROL and c not in allowed else c for c in text)

@@ -1,5 +1,6 @@
-"""Tables: columns at a terminal, tab-separated lines for a file or another program."""
+"""Tables: columns at a terminal, tab-separated lines for a file or another program, CSV."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,15 +9,20 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from common.errors import visible
+
 Rows = Sequence[Sequence[str]]
+
+_FORMULA = r"^(?=[=@\t\r]|[+-](?![\d.e+-]*$))"  # the beginning of a text that a spreadsheet would compute
 
 
 def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table whose columns have these names.
 
-    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece.
+    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece. What would
+    act on it, or end a line, is written out.
     """
-    lines = [columns, *rows]
+    lines = [list(map(visible, cells)) for cells in [columns, *rows]]
     if console.is_terminal:
         widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
         for number, line in enumerate(lines):
@@ -32,9 +38,10 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             console.on_broken_pipe()
 
 
-def write_csv(frame: Any, file: Path) -> None:
-    """Write a table as CSV."""
-    frame.to_csv(file, index=False)
+def write_csv(frame: Any, file: Path, **options: Any) -> None:
+    """Write a table of pandas as CSV. An apostrophe keeps spreadsheets from computing texts as formulas."""
+    frame = frame.rename(columns=lambda name: re.sub(_FORMULA, "'", str(name)))
+    frame.replace(_FORMULA, "'", regex=True).to_csv(file, index=False, **options)
 
 
 def differing(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:

@@ -18,6 +18,7 @@ from datetime import datetime
 from rich.console import Console
 
 from common import tables
+from common.errors import visible
 from common.progress import duration
 from experiments.run_store.code import changes, listed
 from plots.request import answering, folder, parse, words
@@ -63,7 +64,7 @@ def show(runs: Sequence[RunRecord], console: Console) -> None:
     lines += _other_code(readable)
     lines += [", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no runs"]
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(run: RunRecord, differing: str) -> list[str]:

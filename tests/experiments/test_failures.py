@@ -203,6 +203,23 @@ def test_what_says_that_there_is_no_room(error, full, tmp_path, capsys):
         assert not target.exists()
 
 
+def test_what_no_command_can_work_in(tmp_path, monkeypatch, capsys):
+    """A folder that was removed, an encoding other than UTF-8."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(SystemExit, match="2"), exit_with_message():
+        pytest.fail("it went on")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(SystemExit, match="2"), exit_with_message():
+        pytest.fail("it went on")
+    assert capsys.readouterr().err.splitlines() == [
+        "error: the working folder was removed: change to another one",
+        "error: this locale writes text in ascii, UTF-8 is needed: set PYTHONUTF8=1",
+    ]
+
+
 def test_a_run_goes_on_where_nothing_can_be_printed_on_standard_error(results, monkeypatch, capsys):
     """An error is then printed on standard output."""
     full = io.TextIOWrapper(Path("/dev/full").open("wb", buffering=0), write_through=True)  # noqa: SIM115

@@ -1,6 +1,7 @@
 """`experiments.status` and `experiments.check`: what they say, whatever lies on disk."""
 
 import gc
+import json
 import os
 import shutil
 import subprocess
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from renewing import renew
 from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
 
+from common.errors import visible
 from experiments import status
 from experiments.check import main
 from experiments.config.compose import CONF
@@ -135,6 +138,31 @@ def test_it_needs_no_torch_and_bears_a_reader_that_leaves(results: str, tmp_path
     process.stdout.close()
     assert process.stderr.read() == ""
     process.wait()
+
+
+SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2029", "\ud800"]
+
+
+@pytest.mark.parametrize("sign", SIGNS, ids=ascii)
+def test_each_of_them_is_written_out(sign: str) -> None:
+    assert visible(f"é{sign}b") == f"é{ascii(sign)[1:-1]}b"
+    assert visible(f"é{sign}b", allowed=sign) == f"é{sign}b"
+
+
+def test_what_other_people_s_folders_hold(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    sign = "\x1b[2J"
+    path = go(*SMALL, f"results_dir={tmp_path}")
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    config["algorithm"]["name"] = config["study"] = f"a{sign}b"
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    failed = {"status": "failed", "error": f"a{sign}b", "time": "2026-01-01T00:00:00+00:00"}
+    (path / "status.json").write_text(json.dumps(failed))
+    renew(path.rename(path.with_name(f"{path.name}{sign}")))
+    capsys.readouterr()
+    status.main([f"results_dir={tmp_path}"])
+    out = capsys.readouterr().out
+    assert "a\\x1b[2Jb" in out
+    assert "\x1b" not in out
 
 
 PACKAGE = '''
