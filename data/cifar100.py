@@ -5,7 +5,7 @@ from pathlib import Path
 from data.cache import Arrays
 from data.cifar_archives import CIFAR100, as_folder, batches
 from data.dataset import Images, Place
-from data.download import download
+from data.download import Url, download
 from data.pinned import pinned
 
 FORMS = (CIFAR100.filename, CIFAR100.base_folder)
@@ -13,7 +13,7 @@ FORMS = (CIFAR100.filename, CIFAR100.base_folder)
 
 def load(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
-    url: Place[str] = CIFAR100.url,  # the official archive on the web
+    url: Url = CIFAR100.url,  # the official archive on the web
 ) -> Images:
     """50000 training and 10000 test images, 32 × 32 × 3, of 100 classes (the fine labels), in the original order.
 

@@ -7,15 +7,31 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import Annotated, TypeVar
+from urllib.parse import urlsplit
 
-from common.errors import DataError, is_full
+from pydantic import AfterValidator
+
+from common.errors import DataError, UsageError, is_full
 from common.files import atomic
+from data.dataset import Place
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
 PATIENCE = 600.0  # seconds that npm may take
 
 Checked = TypeVar("Checked")
+
+
+def _without_password(url: str) -> str:
+    if "@" in (found := urlsplit(url)).netloc:
+        raise UsageError(
+            f"the url of {found.hostname} has a password, which config.yaml would keep: put it into ~/.netrc, "
+            "which is read, and leave it out here"
+        )
+    return url
+
+
+Url = Place[Annotated[str, AfterValidator(_without_password)]]
 
 
 def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checked:

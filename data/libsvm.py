@@ -12,7 +12,7 @@ from common.errors import DataError
 from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import LARGEST_INDEX, Dataset, Place
-from data.download import download
+from data.download import Url, download
 from data.pinned import PACKED, pinned, unpacked
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
@@ -29,7 +29,7 @@ PINNED = {
 def load(
     name: str,  # a9a | mushrooms | phishing | w8a
     data_dir: Place[str | Path],  # where data sets are looked for and kept
-    url: Place[str] = HOST,  # the folder on the web that has the files
+    url: Url = HOST,  # the folder on the web that has the files
 ) -> Dataset:
     """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
 
@@ -46,7 +46,7 @@ def load(
 
 
 def load_file(
-    file: Place[str | Path],  # plain, or packed by gzip, bzip2 or xz
+    file: Place[str | Path],  # plain, or packed by gzip, bzip2, xz, lzma or zip
     data_dir: Place[str | Path],  # where the decoded set is kept
     sha256: str | None = None,  # of the file; filled in, or checked where given
     features: int | None = None,  # d, where the file does not show its last columns

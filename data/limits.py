@@ -1,15 +1,19 @@
 """The memory that is free, and what would take more of it."""
 
+import re
 import sys
 from contextlib import suppress
-from pathlib import Path
+from itertools import product
+from pathlib import Path, PurePath
 
 from rich.filesize import decimal
 
 from common.errors import DataError
 
-GROUPS, LIMITS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
-"""Which control group this process is of, and where Linux says what a group may use."""
+MEMORY_FILES = ("/sys/fs/cgroup{}/memory.max", "/sys/fs/cgroup/memory{}/memory.limit_in_bytes")
+"""What a container or a control group may use, by the newer and the older of Linux's ways."""
+
+GROUPS = Path("/proc/self/cgroup")
 
 
 def free_memory() -> int:
@@ -18,11 +22,11 @@ def free_memory() -> int:
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         found.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]))
-    with suppress(OSError):
-        own = LIMITS / GROUPS.read_text().strip().rpartition("::/")[2]
-        for group in (own, *own.parents):
-            with suppress(OSError, ValueError):  # "max" is no number
-                found.append(int((group / "memory.max").read_text()))
+    own = re.findall(r"^\d+:(?:memory)?:(/.*)$", GROUPS.read_text(), re.MULTILINE) if GROUPS.exists() else []
+    groups = {str(group) for path in ["/", *own] for group in (PurePath(path), *PurePath(path).parents)}
+    for file, group in product(MEMORY_FILES, groups):
+        with suppress(OSError, ValueError):  # "max" is no number
+            found.append(int(Path(file.format(group)).read_text()))
     return min(found)
 
 

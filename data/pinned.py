@@ -1,23 +1,29 @@
 """Data sets that are known by their content: looked for in files, else fetched, and believed once it is checked."""
 
 import bz2
-import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import IO, Any
+from zipfile import BadZipFile, ZipFile
 
 from common.errors import DataError
 from data.cache import Arrays, cached
 from data.dataset import digest
 
-PACKED = (".gz", ".bz2", ".xz")
+PACKED = (".gz", ".bz2", ".xz", ".lzma", ".zip")
 """How names of packed files end. Their first bytes, not their names, say how they are packed."""
 
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+_DECODERS: dict[bytes, Callable[[], Any]] = {
+    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\xfd7zXZ\0": lzma.LZMADecompressor,
+    b"]\0\0": lzma.LZMADecompressor,
+}
 
 Source = tuple[Callable[..., Arrays], str, str]
 """`download` or `pack`, what to fetch, and what the file is called."""
@@ -25,22 +31,69 @@ Source = tuple[Callable[..., Arrays], str, str]
 
 @contextmanager
 def unpacked(file: Path, source: object) -> Iterator[IO[bytes]]:
-    """Open a text for reading, unpacked where it is packed by gzip, bzip2 or xz.
+    """Open a text for reading, unpacked where it is a gzip, bzip2, xz, lzma or zip archive.
 
     source: what to call it in messages. Raises DataError where it cannot be read, is damaged or is no text.
     """
     try:
         with file.open("rb") as packed:
-            head = packed.read(6)
-        opened = next((unpack for magic, unpack in _OPENERS.items() if head.startswith(magic)), open)
-        with opened(file, "rb") as stream:
+            stream = _opened(packed, source)
             if b"\0" in stream.peek(512):
-                raise DataError(f"{source} is neither text nor packed by gzip, bzip2 or xz: unpack it first")
+                raise DataError(
+                    f"{source} is neither text nor a gzip, bzip2, xz, lzma or zip archive: unpack it first"
+                )
             yield stream
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error, BadZipFile, RuntimeError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # of the file system, not of an archive
             raise DataError(f"cannot read {file}: {error.strerror}") from error
         raise DataError(f"{source} cannot be unpacked ({error}): fetch it again, or unpack it by hand") from error
+
+
+def _opened(packed: BufferedReader, source: object) -> Any:
+    head = packed.peek(6)
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise DataError(f"{source} is packed by Zstandard: unpack it first, by zstd -d")
+    if head.startswith((b"PK\3\4", b"PK\5\6")):
+        archive = ZipFile(packed)
+        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+        if len(names) != 1:
+            raise DataError(f"{source} has {len(names)} files: unpack it, and give one of them")
+        return archive.open(names[0])
+    for magic, make in _DECODERS.items():
+        if head.startswith(magic):
+            return BufferedReader(_Decoded(packed, make))
+    return packed
+
+
+class _Decoded(RawIOBase):
+    """The content of an archive. Only zeros or another archive may follow it; Python's own readers ignore junk."""
+
+    def __init__(self, packed: IO[bytes], make: Callable[[], Any]) -> None:
+        self._pieces, self._left = self._decoded(packed, make), memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            if (piece := next(self._pieces, None)) is None:
+                return 0
+            self._left = memoryview(piece)
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+    @staticmethod
+    def _decoded(packed: IO[bytes], make: Callable[[], Any]) -> Iterator[bytes]:
+        decoder, rest = make(), b""
+        while piece := rest or packed.read(2**14):
+            rest = piece.lstrip(b"\0") if decoder.eof else piece
+            if rest:
+                decoder = make() if decoder.eof else decoder
+                yield decoder.decompress(rest)
+                rest = decoder.unused_data
+        if not decoder.eof:
+            raise EOFError("its end is missing")
 
 
 def pinned(

@@ -6,7 +6,7 @@ import numpy as np
 
 from data.cache import Arrays
 from data.dataset import Place, Text
-from data.download import download
+from data.download import Url, download
 from data.pinned import PACKED, pinned, unpacked
 
 URL = (
@@ -21,7 +21,7 @@ SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 def load(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
-    url: Place[str] = URL,  # the file on the web
+    url: Url = URL,  # the file on the web
 ) -> Text:
     """1,115,394 characters of 65 kinds, checked: from `data_dir` if they are there, else from their host.
 

@@ -8,9 +8,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
+from io import BytesIO
 from itertools import product
 from mmap import mmap
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
@@ -22,17 +25,28 @@ from data import libsvm
 GOOD = b"3 1:1 2:2\n5 2:-0.5\n"
 
 
+def zipped(text: bytes, *more: str) -> bytes:
+    """A zip archive of a file, beside what macOS adds, and `more` files."""
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        for name in ("set/my.txt", "set/", "__MACOSX/set/._my.txt", *more):
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
 PACK = {
     "": bytes,
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
+    ".lzma": partial(lzma.compress, format=lzma.FORMAT_ALONE),
+    ".zip": zipped,
 }
-ODD = {  # what is in a file does not depend on its name, and a second archive may follow it
+ODD = {  # what is in a file does not depend on its name, and zeros or a second archive may follow it
     "my.svm.GZ": gzip.compress,
     "my": gzip.compress,
     "my.gz": bytes,
-    "my.xz": lambda text: lzma.compress(text[:50]) + lzma.compress(text[50:]),
+    "my.xz": lambda text: lzma.compress(text[:50]) + bytes(8) + lzma.compress(text[50:]) + bytes(40000),
     "my.bz2": lambda text: bz2.compress(text[:50]) + bz2.compress(text[50:]),
 }
 
@@ -128,12 +142,13 @@ def test_what_is_no_binary_set_is_refused(tmp_path: Path, leftovers: Leftovers, 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda whole: whole[: len(whole) // 2],
     "garbage": lambda whole: whole[:30] + bytes(range(256)) + whole[200:],
+    "junk behind": lambda whole: whole + b"junk",
 }
 
 
 @pytest.mark.parametrize(
     ("suffix", "damage"),
-    [*product([*PACK][1:], DAMAGE)],
+    [pair for pair in product([*PACK][1:], DAMAGE) if pair != (".zip", "junk behind")],  # which the format allows
 )
 def test_damaged_archives(tmp_path: Path, leftovers: Leftovers, suffix: str, damage: str) -> None:
     file = written(tmp_path / "source", f"set{suffix}", DAMAGE[damage](PACK[suffix](random_set()[2])))
@@ -143,9 +158,18 @@ def test_damaged_archives(tmp_path: Path, leftovers: Leftovers, suffix: str, dam
     assert leftovers("d") == []
 
 
-def test_what_has_to_be_unpacked_by_hand(tmp_path: Path) -> None:
-    file = written(tmp_path, "set", gzip.compress(b"set".ljust(512, b"\0") + GOOD))
-    with pytest.raises(DataError, match=rf"^{re.escape(str(file))} is neither text nor packed by gzip"):
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (b"\x28\xb5\x2f\xfd" + GOOD, "is packed by Zstandard: unpack it first, by zstd -d"),
+        (zipped(GOOD, "b.txt"), "has 2 files: unpack it, and give one of them"),
+        (gzip.compress(b"set".ljust(512, b"\0") + GOOD), "is neither text nor a gzip, .* archive: unpack it first"),
+    ],
+    ids=["zstd", "two files", "tar"],
+)
+def test_what_has_to_be_unpacked_by_hand(tmp_path: Path, content: bytes, advice: str) -> None:
+    file = written(tmp_path, "set", content)
+    with pytest.raises(DataError, match=rf"^{re.escape(str(file))} {advice}"):
         libsvm.load_file(file, tmp_path / "d")
 
 

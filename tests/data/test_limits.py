@@ -22,10 +22,15 @@ def test_an_index_that_makes_vectors_too_long(tmp_path: Path, monkeypatch: pytes
 
 def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2**20 < free_memory() < sys.maxsize
+    (tmp_path / "max").write_text("max\n")
+    (tmp_path / "own").write_text("12345\n")
+    monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "gone")))
+    machine = free_memory()
+    monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "own")))
+    assert free_memory() == 12345 < machine
     (tmp_path / "job" / "task").mkdir(parents=True)  # a job's limit holds for its tasks
-    (tmp_path / "job" / "task" / "memory.max").write_text("max\n")
-    (tmp_path / "job" / "memory.max").write_text("1234\n")
-    (tmp_path / "groups").write_text("0::/job/task\n")
-    monkeypatch.setattr(limits, "LIMITS", tmp_path)
+    (tmp_path / "job" / "limit").write_text("1234\n")
+    (tmp_path / "groups").write_text("5:cpu:/\n4:memory:/job/task\n0::/\n")
+    monkeypatch.setattr(limits, "MEMORY_FILES", (f"{tmp_path}{{}}/limit",))
     monkeypatch.setattr(limits, "GROUPS", tmp_path / "groups")
     assert free_memory() == 1234

@@ -111,6 +111,7 @@ REFUSED = {
     "cluster.groups=4 cluster.server=sharded": "cluster.server=sharded: does not know groups",
     "threads=100000": "threads=100000: must be less than or equal to 1024; it counts threads",
     # options of classes
+    "task=logreg/a9a task.dataset.url='https://me:secret@a.net/'": "the url of a.net has a password",
     "task.regularization=-1": "task.regularization=-1: must be greater than or equal to 0",
     "task.batch_size=0": "task.batch_size=0: must be greater than 0",
     "task=logreg/synthetic task.dataset.density=0": "task.dataset.density=0: must be greater than 0",
