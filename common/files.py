@@ -3,9 +3,10 @@
 import errno
 import fcntl
 import os
+import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -38,6 +39,42 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
                 sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def refuse_links(folder: Path, *below: str) -> None:
+    """Raise RunError if a folder, an entry of it, or a path that a pattern matches in it is a link.
+
+    Through a link, a command would write and remove files elsewhere.
+    """
+    for place in (folder, *(found for pattern in ("*", *below) for found in folder.glob(pattern))):
+        if place.is_symlink():
+            raise RunError(f"{place}: is a link, so nothing is written there; put the folder or file itself there")
+
+
+def remove_halves(files: Iterable[Path]) -> None:
+    """Remove what killed processes left of files that they were writing, of those given; what a process that lives
+    on this machine has begun stays."""
+    for file in files:
+        writer = re.fullmatch(r"\..+\.(\d+)-[0-9a-f]{32}\.tmp", file.name)
+        if writer and (int(writer[1]) == os.getpid() or not _lives(int(writer[1]))):
+            file.unlink(missing_ok=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it is another user's
+        pass
+    return True
+
+
+def regular(file: Path) -> Path:
+    """The same path. Raises OSError where it is a device, a pipe, a socket or a folder: reading one need not end."""
+    if not file.is_file() and file.exists():
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
+    return file
 
 
 def sync(*places: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from common.errors import DataError
+from common.files import regular
 from common.names import unknown
 from data.cache import Arrays, cached
 from data.dataset import LARGEST_INDEX, Dataset, Place
@@ -58,7 +59,7 @@ def load_file(
     """
     file = Path(file).expanduser()
     try:
-        with file.open("rb") as stream:
+        with regular(file).open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error

@@ -12,6 +12,7 @@ from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 from common.errors import DataError
+from common.files import regular
 from data.cache import Arrays, cached
 from data.dataset import digest
 
@@ -36,7 +37,7 @@ def unpacked(file: Path, source: object) -> Iterator[IO[bytes]]:
     source: what to call it in messages. Raises DataError where it cannot be read, is damaged or is no text.
     """
     try:
-        with file.open("rb") as packed:
+        with regular(file).open("rb") as packed:
             stream = _opened(packed, source)
             if b"\0" in stream.peek(512):
                 raise DataError(

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from common.errors import RunError, UsageError, exit_with_message
 from common.files import atomic
 from common.names import unknown
+from common.tables import write_csv
 from plots.runs import find
 from plots.runs.find import CHOOSING
 from plots.runs.options import in_words
@@ -137,8 +138,11 @@ def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:
 def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:
     """Write the file that a request names, `usual` unless it does; what was written and where, in words.
 
-    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`.
+    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`, and if
+    `usual` is a link: a link in somebody else's results may lead anywhere.
     """
+    if not request["out"] and usual.is_symlink():
+        raise UsageError(f"{usual}: a link, through which nothing is written unless out= names it; remove it")
     target = Path(request["out"] or usual)
     return f"{writes[chosen('out', target.suffix, writes)](request, target)}: {target}"
 
@@ -146,4 +150,4 @@ def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) 
 def write_rows(frame: pd.DataFrame, target: Path) -> None:
     """A table as CSV, without the columns that only drawing needs."""
     with atomic(target) as file:
-        frame.drop(columns=_LOOKS, errors="ignore").to_csv(file, index=False)
+        write_csv(frame.drop(columns=_LOOKS, errors="ignore"), file)

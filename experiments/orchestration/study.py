@@ -14,7 +14,7 @@ from rich.console import Console
 
 from common import tables
 from common.errors import RunError
-from common.files import atomic, held
+from common.files import atomic, held, refuse_links
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH, plain
 from experiments.config.schema import RunConfig
@@ -104,6 +104,7 @@ class StudyFolder:
     def locked(self) -> Iterator[None]:
         """Keep a second command about the study out. Raises RunError where one is under way."""
         self.path.mkdir(parents=True, exist_ok=True)
+        refuse_links(self.path, "jobs/*")
         with held(self.path / ".lock", "sweep", "results_dir", patience=0):
             yield
 
@@ -147,7 +148,7 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
             command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
             console.print(shlex.join(command))
     with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
-        choices.to_csv(file, index=False)
+        tables.write_csv(choices, file)
 
 
 def _number(value: float) -> str:

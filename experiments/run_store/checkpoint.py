@@ -3,9 +3,10 @@ part of the server where it is in parts."""
 
 import hashlib
 import io
-import shutil
+import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 
 from algorithms.core.algorithm import leaves, map_tensors
 from common.errors import RunError
-from common.files import atomic, sync
+from common.files import atomic, remove_halves, sync
 from experiments.cluster.ranks import Ranks
 from plots.runs.checksums import id_of
 
@@ -97,8 +98,7 @@ class Checkpoint:
 
     def tidy(self, keep: int = KEPT) -> None:
         """Remove what killed processes left here and all but the newest `keep`; the first rank calls this."""
-        for half in self._folder.rglob(".*.tmp"):
-            half.unlink()
+        remove_halves(self._folder.rglob(".*.tmp"))
         self._remove_but(set(rounds(self._folder)[:keep]))
 
     def _read(self, place: Path, ids: Sequence[int], own: dict) -> dict:
@@ -127,14 +127,18 @@ class Checkpoint:
 
     def _remove_but(self, rounds: set[int]) -> None:
         for folder in self._folder.glob("*/"):
-            if folder.name.isdecimal() and int(folder.name) not in rounds:
-                shutil.rmtree(folder)
+            if re.fullmatch("[0-9]{1,18}", folder.name) and int(folder.name) not in rounds:
+                for file in folder.glob("*.pt"):
+                    if re.fullmatch(r"shared|worker-\d+|server-\d+-of-\d+", file.stem):
+                        file.unlink()
+                with suppress(OSError):  # somebody else's files are in it
+                    folder.rmdir()
 
 
 def rounds(folder: Path) -> list[int]:
     """The rounds of the complete checkpoints in a folder, the newest first."""
     names = (file.parent.name for file in folder.glob("*/shared.pt"))
-    return sorted((int(name) for name in names if name.isdecimal()), reverse=True)
+    return sorted((int(name) for name in names if re.fullmatch("[0-9]{1,18}", name)), reverse=True)
 
 
 def verify(folder: Path, workers: int) -> None:

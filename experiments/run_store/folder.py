@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from common.errors import RunError
-from common.files import atomic, held, naming, sync
+from common.files import atomic, held, naming, refuse_links, remove_halves, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.compose import Config
@@ -79,6 +79,7 @@ class RunFolder:
             # Twice, where the folder is put aside: others may wait for the first lock too.
             while self._ranks.is_first:
                 self.path.mkdir(parents=True, exist_ok=True)
+                refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
                 locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
                 run = self._whole()
                 found = self._edits(run) if run else []
@@ -206,8 +207,7 @@ class RunFolder:
     @_by_first_rank
     def tidy(self, **keep: int) -> None:
         """Remove what killed processes left: halves of files, and all checkpoints but the newest two, or `keep`."""
-        for half in self.path.glob(".*.tmp"):
-            half.unlink()
+        remove_halves(self.path.glob(".*.tmp"))
         self._checkpoint.tidy(**keep)
 
     @_by_first_rank

@@ -62,7 +62,7 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
         target.mkdir(parents=True, exist_ok=True)
         findings = times.report(frame, figure, target) if figure.times else _report(frame, figure, target)
         if figure.claims:
-            findings.to_csv(target / "claims.csv", index=False)
+            tables.write_csv(findings, target / "claims.csv")
     return findings
 
 
@@ -79,7 +79,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     text = _caption(figure, shown, tried)
     drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
-    frame.assign(drawn=frame.index.isin(shown.index)).to_csv(target / f"{figure.name}.csv", index=False)
+    tables.write_csv(frame.assign(drawn=frame.index.isin(shown.index)), target / f"{figure.name}.csv")
     findings = claims.judge(judged, figure.claims)
     lines = [
         *markdown.head(figure, text, frame),

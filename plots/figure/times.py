@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from common.tables import write_csv
 from plots.claims import claims
 from plots.claims.check import short_exponent
 from plots.claims.levels import AsMeasured
@@ -40,9 +41,9 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     curves.save(picture, target / f"{figure.name}.pdf", target / f"{figure.name}.png")
     rounds = read_measured(ROOT / times.measured) if times.measured else None
     caption = f"{figure.title}. {_caption(frame, times, figure.network)}"
-    frame.to_csv(target / f"{figure.name}.csv", index=False)
+    write_csv(frame, target / f"{figure.name}.csv")
     names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
-    lines[names].to_csv(target / "lines.csv", index=False, float_format="%.6g")
+    write_csv(lines[names], target / "lines.csv", float_format="%.6g")
     published = (frame["lr"] == frame["algorithm"].map(figure.published)).all()
     findings = _judged(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
     text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]

@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.colors import is_color_like, to_hex, to_rgb
 from plotly.offline import get_plotlyjs
 
+from common.files import regular
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import ABOUT_BITS, AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
@@ -113,8 +114,8 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
     for file in sorted(results_dir.glob("figures/*/claims.csv")):
         report = file.with_name("report.md")
         try:
-            claims = pd.read_csv(file, dtype=str, keep_default_na=False).to_dict("records")
-            note = re.search(r"^\*\*(.+)\*\*$", report.read_text(), re.MULTILINE)
+            claims = pd.read_csv(regular(file), dtype=str, keep_default_na=False).to_dict("records")
+            note = re.search(r"^\*\*(.+)\*\*$", regular(report).read_text(), re.MULTILINE)
         except (OSError, ValueError) as error:
             print(f"left out: {file}: damaged ({error}); delete it or make the figure again", file=sys.stderr)
             continue

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from common.files import regular
+
 KEY = "crc32"
+
+LARGEST, LONGEST = 2**24, 2**20
+"""The most bytes that are read of a JSON or YAML file, and of a row. The checksum of a longer one does not match."""
 
 _DIGITS = 8  # of a checksum, hexadecimal
 _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
@@ -21,7 +26,8 @@ _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
 
 def id_of(folder: Path) -> str:
     """The id of the run that a folder holds: the folder's name, without the number of one that was put aside."""
-    return os.path.basename(os.path.realpath(folder)).partition(".")[0]
+    plain = folder.name not in ("", "..") and not folder.is_symlink()
+    return (folder.name if plain else os.path.basename(os.path.realpath(folder))).partition(".")[0]
 
 
 def begin(run: str) -> int:
@@ -53,7 +59,8 @@ def as_row(row: Mapping[str, Any], before: int) -> tuple[bytes, int]:
 
 def read(file: Path) -> bytes:
     """A JSON or YAML file of a run. Raises ValueError unless it ends in the checksum of its content and run."""
-    content = file.read_bytes()
+    with regular(file).open("rb") as stream:
+        content = stream.read(min(LARGEST, os.fstat(stream.fileno()).st_size))  # no larger buffer than needed
     tail = _JSON if content.endswith(_JSON) else _YAML
     if content != _ended(content[: -_DIGITS - len(tail)], tail, begin(id_of(file.parent))):
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another run")

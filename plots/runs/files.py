@@ -5,7 +5,7 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import groupby, islice, takewhile
 from operator import or_
 from pathlib import Path
@@ -14,31 +14,51 @@ from typing import Any
 import yaml
 from pydantic_core import from_json
 
+from common.files import regular
 from plots.runs import checksums
 
 CONFIG, ENVIRONMENT, STATUS, METRICS = "config.yaml", "environment.json", "status.json", "metrics.jsonl"
 FILES = (CONFIG, "code.json", ENVIRONMENT, STATUS, METRICS, "summary.json")
 """The files of a finished run besides its checkpoint; an unfinished one has no summary."""
 
+LARGEST, LONGEST, DEEPEST = 2**17, 2000, 20
+"""Limits of a configuration: its bytes, the characters of a value, and its levels."""
+
 Row = dict[str, Any]
 
 
 def read_yaml(content: bytes, file: Path) -> Any:
-    """A run's configuration.
+    """A run's configuration. Its size, depth and aliases are checked before any object is built.
 
     Runs of a sweep differ in few keys. Each text of a top-level key is parsed once. Runs share its value, which
     nobody may change.
     """
     texts = re.split(rb"\n(?:#.*\n)?(?=\w+:|\Z)", content)  # without the comment at the end
     try:
-        return reduce(or_, map(_parsed, texts))
+        parts = [*map(_parsed, texts)] if len(content) <= LARGEST else [None]
+        if None not in parts:
+            return reduce(or_, parts)
     except (TypeError, yaml.YAMLError) as error:
         raise ValueError(f"{file}: not YAML") from error
+    raise ValueError(f"{file}: larger or deeper than a configuration is, or with aliases")
 
 
 @lru_cache(1024)
 def _parsed(text: bytes) -> Any:
-    return yaml.load(text, yaml.CSafeLoader) or {}
+    """The value of a YAML document; None if it is beyond the limits."""
+    if all(map(_Bounds().admits, yaml.parse(text, yaml.CSafeLoader))):
+        return yaml.load(text, yaml.CSafeLoader) or {}
+    return None
+
+
+class _Bounds:
+    depth = 0
+
+    def admits(self, event: yaml.Event) -> bool:
+        """Whether the document is within the limits up to this event."""
+        self.depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        is_long = isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST
+        return self.depth <= DEEPEST and not is_long and not isinstance(event, yaml.AliasEvent)
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -51,7 +71,8 @@ def read_json(file: Path) -> dict[str, Any]:
 def read_lines(folder: Path) -> Iterator[bytes]:
     """The verified lines of metrics.jsonl; a run may be in the middle of the last one, which is left out."""
     file = folder / METRICS
-    with file.open("rb") as lines:
+    with regular(file).open("rb") as stream:
+        lines = iter(partial(stream.readline, checksums.LONGEST), b"")
         yield from checksums.verify_rows(takewhile(lambda line: line.endswith(b"\n"), lines), file)
 
 

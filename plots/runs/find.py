@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.errors import UsageError
+from common.files import regular
 from common.names import unknown
 from plots.runs.files import FILES
 from plots.runs.read import RunRecord, open_run
@@ -28,9 +29,9 @@ def find(root: Path) -> list[RunRecord]:
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """The run folders in and below a folder, in order, then the folders that cannot be read."""
+    """The run folders and links to folders in and below a folder, in order, then the folders that cannot be read."""
     unreadable: list[OSError] = []
-    for path, inner, files in os.walk(root, onerror=unreadable.append, followlinks=True):
+    for path, inner, files in os.walk(root, onerror=unreadable.append):
         # Neither half of a copy nor <id>.1, what other code had computed.
         inner[:] = sorted(name for name in inner if not re.fullmatch(r"\..*|[0-9a-f]{12}\.\d+", name))
         if not set(FILES).isdisjoint(files):
@@ -38,6 +39,7 @@ def folders(root: Path) -> Iterator[Path]:
             inner.clear()
         elif Path(path) == root:
             inner[:] = [name for name in inner if name not in ("sweeps", "figures")]
+        yield from filter(Path.is_symlink, (Path(path, name) for name in inner))  # which os.walk does not follow
     for error in unreadable:
         if not isinstance(error, FileNotFoundError):
             yield Path(error.filename)  # opening it says why
@@ -83,7 +85,9 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
 def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[RunRecord]:
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
-    listed = {str(file.parent.relative_to(sweeps)): file.read_text().split() for file in sweeps.rglob("cells.txt")}
+    listed = {
+        str(file.parent.relative_to(sweeps)): regular(file).read_text().split() for file in sweeps.rglob("cells.txt")
+    }
     begun = {str(run.study) for run in runs if run.study}
     if study not in {*listed, *begun}:
         raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))

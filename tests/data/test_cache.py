@@ -1,5 +1,7 @@
 """Atomic files, locks, and the cache of arrays."""
 
+import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -76,6 +78,24 @@ def test_who_writes_into_a_mapped_array_changes_no_file(tmp_path: Path) -> None:
         mapped["a"][:] = -1
         assert mapped["a"][7] == -1
         assert same(cache.cached(tmp_path / "x", dict))
+
+
+def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not(tmp_path: Path) -> None:
+    with files.atomic(tmp_path / "file") as temporary:
+        temporary.touch()
+
+    def half(writer: int) -> Path:
+        left = temporary.with_name(temporary.name.replace(str(os.getpid()), str(writer), 1))
+        left.write_bytes(b"half")
+        return left
+
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    living, *_ = half(os.getppid()), half(ended.pid), half(os.getpid()), half(2**70)
+    foreign = tmp_path / ".file.0123.tmp"
+    foreign.touch()
+    files.remove_halves(tmp_path.glob(".*.tmp"))
+    assert set(tmp_path.iterdir()) == {living, foreign, tmp_path / "file"}
 
 
 def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

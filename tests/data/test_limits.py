@@ -1,14 +1,25 @@
-"""What would take more memory than is free."""
+"""What would take more memory than is free, and files that need not end."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from common.errors import DataError
+from common.errors import DataError, UsageError
 from data import libsvm, limits
 from data.limits import free_memory
+from experiments.config.run import load_run
 from experiments.tasks.logreg import LogisticRegression
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_only_regular_files_are_read(make, tmp_path: Path) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(DataError, match=r"cannot read .*/a: not a regular file"):
+        libsvm.load_file(tmp_path / "a", tmp_path)
+    with pytest.raises(UsageError, match=r"^/.*/a: not a regular file$"):
+        load_run(["task=logreg/file", f"task.dataset.file={tmp_path / 'a'}"])
 
 
 def test_an_index_that_makes_vectors_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

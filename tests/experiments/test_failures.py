@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, halted, rows, status, timeless, where
+from run_support import SMALL, contents, go, halted, rows, status, timeless, where
 
 from common import files
 from common.errors import exit_with_message, is_full
@@ -90,12 +90,30 @@ def test_what_killed_processes_left_is_removed(interrupted: Path, results: str, 
         place.mkdir(exist_ok=True)
         (place / f".status.json.{os.getpid()}-{'0' * 32}.tmp").write_bytes(b"half")
     (folder / "15").mkdir()  # not complete
+    theirs = [folder / name for name in ("notes/a", "500/b", ".ssh/c")]  # of nobody here
+    for file in theirs:
+        file.parent.mkdir()
+        file.touch()
     found = []
     at_round(14, lambda: found.extend(sorted(file.name for file in folder.rglob("*") if "worker" not in file.name)))
     go(*SMALL, results)
-    assert {name for name in found if len(name) > 1} == {"12", "shared.pt"}
-    assert {file.name for file in folder.iterdir()} == {"20"}
+    assert {name for name in found if len(name) > 1} == {"12", "shared.pt", "notes", "500", ".ssh"}
+    assert {file.name for file in folder.iterdir()} == {"20", "notes", "500", ".ssh"}
+    assert all(file.exists() for file in theirs)
     assert not list(interrupted.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "metrics.jsonl", "summary.json", ".lock", "checkpoint/12/shared.pt"])
+def test_a_link_in_a_runs_folder_is_refused(name, interrupted, results, tmp_path, capsys):
+    """It would lead what the run writes and removes to somewhere else."""
+    inside, outside = interrupted / name, tmp_path / "outside"
+    if inside.exists():
+        inside.rename(outside)
+    inside.symlink_to(outside)
+    before = contents(tmp_path)
+    assert halted([*SMALL, results]) == 1
+    assert f"error: {inside}: is a link, so nothing is written there" in capsys.readouterr().err
+    assert contents(tmp_path) == before
 
 
 def test_a_folder_removed_while_its_run_is_going_on(results, at_round, capsys):

@@ -57,19 +57,43 @@ def test_rows_that_were_edited_after_a_run_was_opened_are_noticed(tmp_path: Path
     assert before.rows["round"].tolist() == rows
 
 
-ODD = {
+BOMBS = {
+    "deep": "[" * 10**5,
+    "aliases": "a: &a [x]\nb: [*a, *a]\n",
+    "itself": "a: &a [*a]\n",
+    "digits": f"seed: {'7' * 4000}\n",
+    "keys": "".join(f"k{number}: 1\n" for number in range(10**5)),
     "none": "{}\n",
     "a list": "- 1\n",
     "no YAML": "a: {\n",
 }
 
 
+def test_neither_a_link_nor_an_endless_file_takes_the_others_down(results: Path) -> None:
+    for name in ("summary.json", ".lock", "metrics.jsonl"):
+        bad = folder(results, f"pipe {name}", status="running" if name == ".lock" else "finished")
+        (bad / name).unlink(missing_ok=True)
+        os.mkfifo(bad / name)
+    for name in ("config.yaml", "metrics.jsonl"):
+        os.truncate(folder(results, f"endless {name}") / name, 2**40)
+    file = folder(results, "a folder") / "status.json"
+    file.unlink()
+    file.mkdir()
+    (results / "linked").symlink_to(results / "toy" / "plain")
+    runs = {run.id: run for run in find.find(results)}
+    bad = {name for name, run in runs.items() if run.state == "damaged"}
+    assert {name for name in runs if name.startswith(("pipe", "endless", "linked", "a "))} == bad - {"small", "rows"}
+    assert len(bad) == 9
+    assert "linked: a link, which is not followed" in runs["linked"].error
+    assert runs["0"].is_finished
+
+
 def test_no_folder_takes_the_others_down(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a signed configuration says, and where a folder cannot be read."""
-    for name, text in ODD.items():
-        odd = folder(results, name)
-        (odd / "config.yaml").write_text(text)
-        renew(odd)
+    for name, text in BOMBS.items():
+        bomb = folder(results, name)
+        (bomb / "config.yaml").write_text(text)
+        renew(bomb)
     shut, scandir = folder(results, "shut").parent, os.scandir
 
     def guarded(place: object) -> object:
@@ -79,8 +103,8 @@ def test_no_folder_takes_the_others_down(results: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(os, "scandir", guarded)
     runs = {run.id: run for run in find.find(results)}
-    assert {run.state for name, run in runs.items() if name in ODD} == {"damaged"}
-    assert all(f"{runs[name].folder}" in runs[name].error for name in ODD)
+    assert {run.state for name, run in runs.items() if name in BOMBS} == {"damaged"}
+    assert all(f"{runs[name].folder}" in runs[name].error for name in BOMBS)
     assert runs["shut"].folder == shut / "shut"
     assert runs["0"].is_finished
 

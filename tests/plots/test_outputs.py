@@ -1,11 +1,13 @@
 """What report and plot write, by the ending of out=."""
 
+import csv
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from folder_support import folder
 
+from common import tables
 from experiments import report
 from plots import plot
 from plots.runs.find import find
@@ -29,6 +31,29 @@ def results(tmp_path: Path) -> Path:
 def test_the_ending_says_what_is_written(results, tmp_path, ending, begin):
     report.main([f"results_dir={results}", f"out={tmp_path / 'it'}{ending}"])
     assert (tmp_path / f"it{ending}").read_bytes().startswith(begin)
+
+
+def test_no_page_is_written_through_a_link_in_the_results(results, tmp_path, capsys):
+    outside, link = tmp_path / "outside", results / "report.html"
+    outside.write_text("mine")
+    link.symlink_to(outside)
+    with pytest.raises(SystemExit, match="2"):
+        report.main([f"results_dir={results}"])
+    assert f"error: {link}: a link, " in capsys.readouterr().err
+    assert outside.read_text() == "mine"
+    report.main([f"results_dir={results}", f"out={link}"])
+    assert outside.read_text().startswith("<!doctype html>")
+
+
+def test_no_cell_of_a_csv_is_a_formula(tmp_path):
+    odd = {"=1+1": "=cmd()", "plain": "+1", "@a": "-1e-3", "+b": "-1+cmd|' /C calc'!A0"}
+    tables.write_csv(pd.DataFrame([odd | {"value": -2.0}]), tmp_path / "odd.csv")
+    [names, cells] = csv.reader((tmp_path / "odd.csv").read_text().splitlines())
+    assert names == ["'=1+1", "plain", "'@a", "'+b", "value"]
+    assert cells == ["'=cmd()", "+1", "-1e-3", "'-1+cmd|' /C calc'!A0", "-2.0"]
+    folder(tmp_path / "results", "r", task="=toy", lrs=(0.1,))
+    report.main([f"results_dir={tmp_path / 'results'}", f"out={tmp_path / 'rows.csv'}"])
+    assert set(pd.read_csv(tmp_path / "rows.csv")["task"]) == {"'=toy"}
 
 
 def test_rows_are_those_of_load(results, tmp_path):
