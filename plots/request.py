@@ -17,7 +17,6 @@ from common.names import unknown
 from common.tables import write_csv
 from plots.runs import find
 from plots.runs.find import CHOOSING
-from plots.runs.options import in_words
 from plots.runs.read import RunRecord
 
 if TYPE_CHECKING:
@@ -79,7 +78,8 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
         if not equals or not value:
             raise UsageError(f"{text}: not of the form key=value; keys: {', '.join(defaults)}")
         if key not in defaults:
-            raise UsageError(unknown(f"{key}: no such key", key, defaults))
+            whole = next((name for name in defaults if name.endswith(f".{key}")), key)
+            raise UsageError(unknown(f"{key}: no such key", whole, defaults))
         values[key] = value
     return values
 
@@ -120,7 +120,9 @@ def network(request: Mapping[str, str]) -> Network:
     try:
         return Network(**given)  # type: ignore[arg-type]  (pydantic reads texts)
     except ValidationError as error:
-        raise UsageError(f"network.{in_words(error)}") from error
+        first = error.errors()[0]
+        key = "".join(f"network.{name}={given[str(name)]}: " for name in first["loc"][:1])
+        raise UsageError(f"{key}{first['msg']}") from error
 
 
 def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:

@@ -14,7 +14,7 @@ from common.errors import UsageError
 from common.names import unknown
 from experiments.config.compose import choices, roots
 from plots.claims.check import Metric
-from plots.runs.options import Options, in_words
+from plots.runs.options import Options
 
 
 class Goal(Options):
@@ -62,4 +62,5 @@ def read_track(name: str, packages: Sequence[str] = ()) -> Track:
     try:
         return Track.model_validate({**content, "name": name, "version": version})
     except ValidationError as error:
-        raise UsageError(f"{file}: {in_words(error)}") from error
+        first = error.errors()[0]
+        raise UsageError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error

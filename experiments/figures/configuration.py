@@ -7,16 +7,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from common.errors import UsageError
+from common.names import meant
 from experiments.config.compose import Config
 from experiments.config.run import path_name
 from experiments.config.schema import Reproduction
 from experiments.config.values import check_keys, checked
-from plots.figure.spec import Figure
-from plots.runs.options import in_words
+from plots.claims.claims import CHECKS, Claim
+from plots.figure.derive import DERIVATIONS
+from plots.figure.spec import Figure, Panel, Times
+from plots.runs.network import Network
 
 BUDGETS = ("full", "large", "medium", "quick")
 """The largest first."""
 
+_KINDS: tuple[Any, ...] = (Figure, Panel, Times, Network, Claim, *CHECKS.values(), *DERIVATIONS.values())
+_WORDS = sorted({name for kind in _KINDS for name in kind.model_fields})
 _OF_CLAIM = ("number", "statement", "negated")
 _KEYS = [*(name for name in Figure.model_fields if name not in ("budget", "seeds")), "budgets", "of_claim"]
 
@@ -35,7 +40,8 @@ def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Fig
         raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
     node = {key: value for key, value in asked.figure.items() if value is not None}
     place = f"figure={node.get('name', '')}"
-    path_name(node.get("name"), "figure.name")
+    check_keys(node, _KEYS, place, ("name",))
+    path_name(node["name"], "figure.name")
     budgets = node.pop("budgets", {})
     names = _budgets(budgets, asked.budget, place)
     figures = [_seeded(_figure(_chosen(node, budgets, name), name, place), asked.seeds, place) for name in names]
@@ -82,7 +88,7 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
     try:
         figure = Figure.model_validate_json(json.dumps(node), strict=True)
     except ValidationError as error:
-        raise UsageError(f"{place}: {in_words(error)}") from error
+        raise UsageError(f"{place}: {_in_words(error)}") from error
     return figure
 
 
@@ -94,3 +100,15 @@ def _claim(node: Any, of_claim: object) -> Any:
     if of_claim is not None and "number" in claim:
         claim["number"] = f"{of_claim} ({claim['number']})"
     return {**claim, "check": {"name": options.pop("check", ""), **options}}
+
+
+def _in_words(error: ValidationError) -> str:
+    """What is wrong, and where. Unknown keys come first."""
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]  # others are types
+    place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parts)
+    if first["type"] == "extra_forbidden":
+        near = meant(str(first["loc"][-1]), _WORDS)
+        return f"{place}: no such key{f'; did you mean {near}?' if near else ''}".removeprefix(": ")
+    given = f"={first['input']}" if isinstance(first["input"], (str, int, float, list)) else ""
+    return f"{place}{given}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")

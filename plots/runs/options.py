@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 
 class Options(BaseModel):
@@ -13,11 +13,3 @@ class Options(BaseModel):
     def replace(self, **values: object) -> Self:
         """The same with other values, which are checked. Raises pydantic.ValidationError."""
         return self.model_validate({**dict(self), **values})
-
-
-def in_words(error: ValidationError) -> str:
-    """What pydantic found wrong first, and where."""
-    first = error.errors()[0]
-    place, given = ".".join(map(str, first["loc"])), first["input"]
-    value = f"={given}" if isinstance(given, str | int | float) else ""
-    return f"{place}{value}: {first['msg']}" if place else first["msg"].removeprefix("Value error, ")

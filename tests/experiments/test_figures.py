@@ -128,13 +128,13 @@ def test_smaller_networks_have_the_papers_rounds_and_step_sizes_and_one_effort(n
 PANEL = {"x": "bits", "y": "grad_norm"}
 CLAIM = {"number": 1, "statement": "So it is", "check": "reaches_level", "subject": "cd_adam", "reference": "amsgrad"}
 WRONG = [
-    ({"titel": "x"}, "figure=demo: titel=x: Extra inputs are not permitted"),
+    ({"titel": "x"}, "figure=demo: titel: no such key; did you mean title?"),
     ({"rows": None}, "figure=demo: a figure has either rows of panels or times"),
-    ({"name": None}, "figure.name=None: may have letters"),
-    ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows.0.x=rounds: Input should be 'bits', 'round'"),
-    ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims.0.check: Input tag 'reach_level'"),
-    ({"derive": [{"name": "ratoi"}]}, "derive.0: Input tag 'ratoi'"),
-    ({"network": {"bandwidth": 0}}, "figure=demo: network.bandwidth=0: Input should be greater than 0"),
+    ({"name": None}, "has no name; it needs name"),
+    ({"rows": [{**PANEL, "x": "rounds"}]}, "figure=demo: rows[0]: x=rounds: Input should be 'bits', 'round'"),
+    ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: check: Input tag 'reach_level'"),
+    ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
+    ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
 ]  # fmt: skip
 
