@@ -120,10 +120,10 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
 @pytest.mark.slow
 def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
     code = f"""
-import sys, experiments
+import sys, experiments, experiments.__main__ as commands
 print({{"torch", "pandas", "hydra"}} & set(sys.modules), dir(experiments) != [])
-from experiments.run import main
-main([*{SMALL!r}, "results_dir=mine"])
+sys.argv = ["compressed-optimization", "run", *{SMALL!r}, "results_dir=mine"]
+commands.main()
 """
     reading = "import sys; from experiments import load; print(len(load('mine').best()), 'torch' in sys.modules)"
     known = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -134,3 +134,18 @@ main([*{SMALL!r}, "results_dir=mine"])
     assert first.splitlines()[0] == "set() True"
     assert last == "1 False\n"
     assert [path.name for path in place.iterdir()] == ["mine"]
+
+
+def test_the_one_command_names_all(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from experiments import __main__ as commands
+
+    monkeypatch.setattr(sys, "argv", ["compressed-optimization"])
+    commands.main()
+    said = capsys.readouterr().out
+    for name, (module, _) in commands.COMMANDS.items():
+        assert f"    {name} " in said
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+    monkeypatch.setattr(sys, "argv", ["compressed-optimization", "reprot"])
+    with pytest.raises(SystemExit, match="2"):
+        commands.main()
+    assert "reprot: no such command; did you mean report?" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""The commands of this project by one name.
+
+    compressed-optimization run algorithm=cd_adam task=logreg/digits lr=0.003
+    python -m experiments report task=logreg/digits
+
+{commands}
+
+COMMAND --help says more of each, which is also started by python -m experiments.COMMAND.
+"""
+
+import sys
+from importlib import import_module
+
+from common.errors import UsageError, exit_with_message
+from common.names import unknown
+
+COMMANDS = {
+    "run": ("experiments.run", "train one configuration, or with -m a sweep"),
+    "reproduce": ("experiments.reproduce", "a figure: missing runs, drawing, claims"),
+    "status": ("experiments.status", "every run: its state and how far it is"),
+    "report": ("experiments.report", "one interactive page with all curves"),
+    "plot": ("plots.plot", "a picture of chosen curves"),
+    "time": ("experiments.network_time", "seconds on modelled networks of runs that are there"),
+    "check": ("experiments.check", "the contract tests on a class of yours"),
+    "dashboard": ("experiments.dashboard", "a figure's page in wandb"),
+}
+
+
+def main() -> None:
+    """The command line above."""
+    name, *arguments = sys.argv[1:] or ["--help"]
+    if name in ("-h", "--help"):
+        lines = [f"    {command:<12}{about}" for command, (_, about) in COMMANDS.items()]
+        print((__doc__ or "").format(commands="\n".join(lines)))
+        return
+    with exit_with_message():
+        if name not in COMMANDS:
+            raise UsageError(unknown(f"{name}: no such command", name, COMMANDS))
+    sys.argv = [f"{sys.argv[0]} {name}", *arguments]
+    import_module(COMMANDS[name][0]).main()
+
+
+if __name__ == "__main__":
+    main()
