@@ -12,11 +12,11 @@ from typing import Any
 
 from hydra._internal.utils import get_args_parser
 
-from common.errors import exit_with_message
+from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
 from experiments.config.compose import choices, packages_of, parse, register, roots, search_path
-from experiments.config.messages import explain_hydra_errors
+from experiments.config.messages import explain_hydra_errors, refuse_misspelt
 
 _SHOWN = {
     "run": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
@@ -45,11 +45,19 @@ def start(
     folders = [asked.config_dir] if asked.config_dir else []
     is_about_hydra = asked.hydra_help or asked.shell_completion or asked.info
     with exit_with_message():
+        if asked.config_path or asked.experimental_rerun:
+            flag = "--config-path" if asked.config_path else "--experimental-rerun"
+            raise UsageError(f"{flag}: configurations come from conf/; add your own by --config-dir")
+        if asked.resolve and not asked.cfg:
+            raise UsageError("--resolve: goes with --cfg job, which prints the configuration")
+        if folders and not Path(asked.config_dir).is_dir():
+            raise UsageError(f"--config-dir {asked.config_dir}: no such folder")
         if asked.help:
             print(_help(about, name, roots(packages_of(overrides), folders)))
             return
         if not is_about_hydra:
             overrides = rewrite(overrides)
+            refuse_misspelt(overrides, _keys(name), roots(packages_of(overrides), folders))
         if asked.multirun:
             overrides = _with_swept_options(overrides)
         register()
@@ -101,12 +109,20 @@ def _help(about: str, name: str, places: Sequence[Path]) -> str:
     )
 
 
+def _keys(name: str) -> list[str]:
+    kinds = (*_SHOWN[name][1], schema.LaunchConfig)
+    return [f"{_prefix(kind)}{one.name}" for kind in kinds for one in fields(kind)]
+
+
+def _prefix(kind: type) -> str:
+    return "cluster." if kind is schema.ClusterConfig else ""
+
+
 def _key(kind: type, one: schema.Field) -> str:
     about, default = schema.about(one), one.default
     said = ", ".join([*schema.limits(one.type), *([f"unit: {about.unit}"] if about.unit else [])])
     written = default if isinstance(default, str) else json.dumps(default)
-    prefix = "cluster." if kind is schema.ClusterConfig else ""
-    return _entry(f"{prefix}{one.name}={written}", about.help + (f" ({said})" if said else ""))
+    return _entry(f"{_prefix(kind)}{one.name}={written}", about.help + (f" ({said})" if said else ""))
 
 
 def _entry(name: str, text: str) -> str:

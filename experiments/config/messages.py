@@ -45,6 +45,17 @@ def explain_hydra_errors(
         raise
 
 
+def refuse_misspelt(overrides: Iterable[str], keys: list[str], places: Sequence[Path]) -> None:
+    """Raise UsageError for a key that is nearly one of `keys`, before composing, which takes seconds.
+
+    It skips options of choices. places: the folders that hold groups, the user's too.
+    """
+    for key in (parse(text).key_or_group for text in overrides):
+        is_known = key in keys or "." in key or any((root / key).is_dir() for root in places)
+        if not is_known and meant(key, keys, cutoff=0.8):
+            raise UsageError(_no_such_key(key, keys))
+
+
 def _explain(overrides: Sequence[str], name: str, also: Iterable[str], folders: Sequence[str]) -> None:
     parsed = [one for one in map(parse, overrides) if not one.key_or_group.startswith("hydra")]
     places = roots(packages_of(overrides), folders)

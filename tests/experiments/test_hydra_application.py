@@ -1,6 +1,8 @@
 """What Hydra's documentation says of an application, line by line."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
@@ -88,8 +90,9 @@ def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pyt
 
 REFUSED = {
     "-cn nowhere": "Cannot find primary config 'nowhere'",
+    "--resolve": "--resolve: goes with --cfg job, which prints the configuration",
     "lr=1e−3": "lr=1e−3: has the dash −; write - instead",
-    "-cd nowhere": "Additional config directory",
+    "--config-path conf": "--config-path: configurations come from conf/; add your own by --config-dir",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
     "-m compressor=top_k,sign compressor.k=3": "compressor=sign: compressor.k: no such key",
     "compressor=stc": "packages=[mine] adds those of a package mine",
@@ -103,6 +106,13 @@ def test_what_is_refused(line, message, tmp_path, monkeypatch, capsys):
     assert stopped([*line.split(), *SMALL]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_key_is_refused_before_torch_is_imported() -> None:
+    code = "import sys, experiments.run as run\ntry: run.main(['roundz=3'])\nfinally: print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=CONF.parent, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "False\n")
+    assert "did you mean rounds?" in done.stderr
 
 
 def test_an_option_of_swept_choices_is_theirs_not_the_defaults(say: Say) -> None:
