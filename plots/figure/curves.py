@@ -185,6 +185,13 @@ def _cut(axis: Axes, panel: Panel) -> None:
         low = low if low is not None and least < low else bottom
         high = high if high is not None and most > high else top
     axis.set_ylim(low, high)
+    for line in axis.get_lines():  # an arrow where a curve leaves the panel for good
+        x, y = map(np.asarray, line.get_data())
+        inside = np.flatnonzero((y >= low) & (y <= high))
+        if len(inside) and inside[-1] + 1 < len(y) and not np.isnan(y[inside[-1] + 1]):
+            falls = y[inside[-1] + 1] < low
+            place, marker = (low, "v") if falls else (high, "^")
+            axis.scatter(x[inside[-1]], place, s=16, marker=marker, color=line.get_color(), clip_on=False, zorder=3)
 
 
 def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
