@@ -19,9 +19,7 @@ class Participation:
 
     From round 2 worker i takes part in round t if its coin shows heads. Every process draws the coin by the key
     (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
-    It receives what the server sends.
-
-    A late worker's message of round t arrives in round t + k. Until its first one arrives it counts as absent.
+    It receives what the server sends. A late worker's message of round t arrives in round t + k.
 
     chance: how often a coin shows heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
     late: (i, k), worker i is late by k rounds.
@@ -34,18 +32,16 @@ class Participation:
     late: Collection[tuple[int, int]] = ()
 
     def __post_init__(self) -> None:
+        known = f"worker from 0 to {self.workers - 1}"
         for i, first, last in self.absent:
             if i >= self.workers or not 2 <= first <= last:
                 raise ValueError(
-                    f"cluster.absent: [{i}, {first}, {last}]: give a worker from 0 to {self.workers - 1}, the first "
-                    "round of its absence, at least 2, and the last"
+                    f"cluster.absent: [{i}, {first}, {last}]: give a {known}, the first round of its absence, at "
+                    "least 2, and the last"
                 )
         for i, k in self.late:
             if i >= self.workers or k < 1 or len(dict(self.late)) < len(self.late):
-                raise ValueError(
-                    f"cluster.late: [{i}, {k}]: give a worker from 0 to {self.workers - 1}, once, and the number "
-                    "of rounds, at least 1"
-                )
+                raise ValueError(f"cluster.late: [{i}, {k}]: give a {known}, once, and its rounds, at least 1")
 
     def senders(self, t: int) -> list[int]:
         """The workers that send in round t (from 1)."""
@@ -56,12 +52,8 @@ class Participation:
         late = dict(self.late)
         return [i for i in range(self.workers) if (sent := t - late.get(i, 0)) > 0 and self._sends(i, sent)]
 
-    def is_complete(self, t: int) -> bool:
-        """Whether all workers send in round t, and none is late."""
-        return not self.late and len(self.senders(t)) == self.workers
-
     def waits(self, algorithm: Algorithm) -> dict[int, int]:
-        """By worker, how many exchanges pass until its message arrives."""
+        """By late worker, how many exchanges pass until its message arrives."""
         return {i: sum(bool(algorithm.stages(t)) for t in range(1, k + 1)) for i, k in self.late}
 
     def share(self, t: int) -> Fraction:
@@ -80,26 +72,27 @@ class Participation:
 
     def check(self, algorithm: Algorithm, rounds: int) -> None:
         """Raise ValueError if a method needs the messages of all workers in time, or cannot use late ones."""
-        method, uplink = type(algorithm), type(algorithm.uplink)
-        unsaid = algorithm.needs_all or "its class does not say needs_all = ''"
-        reason = vars(method).get("needs_all", unsaid)
-        if not reason and not vars(uplink).get("mean_over"):
-            reason = f"{uplink.__name__} does not say by mean_over whom a mean is over without some"
-        if not reason and algorithm.uplink.mean_over == "all" and algorithm.combine != Mean():
-            reason = f"{uplink.__name__} adds increments, and {algorithm.combine} is not their mean"
+        name, uplink = type(algorithm).__name__, algorithm.uplink
+        reason = vars(type(algorithm)).get(
+            "needs_all", algorithm.needs_all or "its class does not say needs_all = ''"
+        )
+        if not reason and not vars(type(uplink)).get("mean_over"):
+            reason = f"{type(uplink).__name__} does not say by mean_over whom a mean is over without some"
+        if not reason and uplink.mean_over == "all" and algorithm.combine != Mean():
+            reason = f"{type(uplink).__name__} adds increments, and {algorithm.combine} is not their mean"
+        if not reason and hasattr(algorithm.downlink.compressor, "workers"):
+            reason = f"its downlink's {algorithm.downlink.compressor} has codes for the mean of all workers alone"
         if reason:
             raise ValueError(
-                f"cluster.participation, absent, late: {method.__name__} needs the messages of all workers in "
-                f"time, because {reason}; set them to null"
+                f"cluster.participation, absent, late: {name} needs the messages of all workers in time, because "
+                f"{reason}; set them to null"
             )
-
         codecs = [[stage.uplink.codec(t) for stage in algorithm.stages(t)] for t in range(1, rounds + 1) if self.late]
         for i, k in self.late:
             if codecs[k:] != codecs[:-k]:
                 raise ValueError(
-                    f"cluster.late: [{i}, {k}]: {method.__name__} cannot use a message {k} rounds later, if there is "
-                    "no exchange then or messages have another form; take a multiple of the rounds between exchanges "
-                    "and no dense rounds (dense_start=false)"
+                    f"cluster.late: [{i}, {k}]: {name} has no exchange {k} rounds later, or another form of message; "
+                    "take a multiple of the rounds between exchanges and no dense rounds (dense_start=false)"
                 )
 
     def _sends(self, i: int, t: int) -> bool:

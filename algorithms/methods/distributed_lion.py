@@ -1,19 +1,10 @@
 """Distributed Lion: Lion's momentum on every worker, signs of its steps on the wire."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from ..compressors.sign import Sign, SignMean, check_signs, vote
 from .bases import SGD, Algorithm, Direct, check_words
 from .bases.worker_momentum import WorkerMomentum
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeanOfSigns(WorkerMomentum):
-    """Rounds whose server sends the mean of n signs."""
-
-    is_coordinatewise = True
-    needs_all = "its downlink has codes for the mean of all signs alone; take algorithm.combine=vote"
 
 
 def distributed_lion(
@@ -41,5 +32,5 @@ def distributed_lion(
     check_signs(compressor)
     if combine == "mean" and (tie != "plus" or compressor.zero):
         raise ValueError("combine=mean: takes signs without 0 and has no ties; leave out zero and tie")
-    kind, down = (MeanOfSigns, SignMean(workers)) if combine == "mean" else (WorkerMomentum, vote(tie))
-    return kind(uplink=Direct(compressor), downlink=Direct(down), update=update, beta1=beta1, beta2=beta2)
+    down = SignMean(workers) if combine == "mean" else vote(tie)
+    return WorkerMomentum(uplink=Direct(compressor), downlink=Direct(down), update=update, beta1=beta1, beta2=beta2)

@@ -24,7 +24,7 @@ class IntSGD(Algorithm):
     beta: float
 
     is_coordinatewise = False  # α depends on all coordinates
-    needs_all = "its downlink has codes for the sum of all integers divided by n alone"
+    needs_all = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

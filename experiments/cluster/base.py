@@ -111,10 +111,15 @@ class Cluster(ABC):
     def _send(
         self, stage: Stage, gradients: Tensor, workers: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> Sent:
-        """What this process's workers send, as far as they take part, and all of them afterwards."""
-        if self.participation is None:
+        """The messages of this process's workers that the server gets in round t, and the workers after they sent."""
+
+        def send(gradients: Tensor, workers: WorkerState) -> Sent:
             return stage.worker(gradients, workers, replica, lr, t, self.seed)
-        return send_some(self.participation, self._waits, stage, gradients, workers, replica, lr, t, self.seed)
+
+        if self.participation is None:
+            return send(gradients, workers)
+        arrivals = {i: self._waits.get(i, 0) for i in self.participation.arrivals(t)}
+        return send_some(send, gradients, workers, self.participation.senders(t), arrivals)
 
     def model(self, state: ClusterState) -> Tensor | None:
         """The model [*T, d] that is measured; None where only the first process knows it. Raises LostContact."""

@@ -1,6 +1,6 @@
 """A round's messages of those workers that take part."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors.base import Payload, rebuild, tensors
-from algorithms.core.algorithm import ReplicaState, Sent, Stage, WorkerState, as_dicts, from_dicts, map_tensors
-from algorithms.core.participation import Participation
+from algorithms.compressors.base import rebuild, tensors
+from algorithms.core.algorithm import Sent, WorkerState, as_dicts, from_dicts, map_tensors
 
 
 @dataclass
@@ -21,58 +20,37 @@ class QueuedWorkers(WorkerState):
 
 
 def send_some(
-    participation: Participation,
-    waits: Mapping[int, int],
-    stage: Stage,
+    send: Callable[[Tensor, WorkerState], Sent],
     gradients: Tensor,
     state: WorkerState,
-    replica: ReplicaState,
-    lr: float | Tensor,
-    t: int,
-    seed: int,
+    senders: Collection[int],
+    arrivals: Mapping[int, int],
 ) -> Sent:
-    """`Stage.worker` for the workers of this process that take part: their payload, of no rows if there are none.
+    """Let the senders `send`, and leave the others as they are: the messages that arrive, and the state of all.
 
-    The others stay as they are. Returns the state of all. Workers with `QueuedWorkers` queue what they send, and the
-    payload is that of the messages that arrive: those of worker i after waits[i] exchanges.
+    arrivals: by worker, how many exchanges ago it made the message that arrives. The payload may have no rows.
     """
-    senders, axis = participation.senders(t), gradients.dim() - 2
-    rows = [row for row, i in enumerate(state.ids.tolist()) if i in senders]
-    some = torch.tensor(rows or [0])  # without senders, the first worker's message has the form of all
+    axis, ids = gradients.dim() - 2, state.ids.tolist()
+    rows = torch.tensor([row for row, i in enumerate(ids) if i in senders], dtype=torch.int64)
+    some = rows if len(rows) else torch.tensor([0])  # the first worker's message has the form of all
+
+    def choose(parts: list[Tensor]) -> Tensor:
+        return parts[0].index_select(max(parts[0].dim() - 2, 0), some.to(parts[0].device))
+
+    def put(parts: list[Tensor]) -> Tensor:
+        return parts[0].index_copy(max(parts[0].dim() - 2, 0), rows.to(parts[0].device), parts[1])
+
     before = as_dicts(state)
-    own = from_dicts(map_tensors([before], lambda one: _select(one[0], some)), state)
-    payload, own = stage.worker(_select(gradients, some), own, replica, lr, t, seed)
+    payload, own = send(choose([gradients]), from_dicts(map_tensors([before], choose), state))
     payload = rebuild(payload, (tensor.narrow(axis, 0, len(rows)) for tensor in tensors(payload)))
-    if rows:
-        state = from_dicts(map_tensors([before, as_dicts(own)], lambda pair: _put(pair[0], pair[1], some)), state)
+    if len(rows):
+        state = from_dicts(map_tensors([before, as_dicts(own)], put), state)
     if not isinstance(state, QueuedWorkers):
         return payload, state
-    arrivals = participation.arrivals(t)
-    places = [(row, waits.get(i, 0)) for row, i in enumerate(state.ids.tolist()) if i in arrivals]
-    return _queued(payload, rows, state, places, axis)
-
-
-def _queued(
-    payload: Payload, rows: Sequence[int], state: QueuedWorkers, places: Sequence[tuple[int, int]], axis: int
-) -> tuple[Payload, QueuedWorkers]:
-    """The messages at `places`, rows with how many exchanges ago, and the queue after the payload of `rows`."""
-    sent = to_bytes(payload, axis + 1)
-    now = _put(sent.new_zeros(*state.queue.shape[:-1], sent.shape[-1]), sent, torch.tensor(rows, dtype=torch.int64))
-    messages = torch.cat([state.queue, now], -1)
-    of_exchanges = messages.unflatten(-1, (-1, sent.shape[-1]))  # [*T, W, K + 1, b]
-    row, ago = torch.tensor(places, dtype=torch.int64).view(-1, 2).unbind(-1)
-    arrived = of_exchanges[..., row, of_exchanges.shape[-2] - 1 - ago, :]
-    return from_bytes(arrived, payload, axis + 1), replace(state, queue=messages[..., sent.shape[-1] :])
-
-
-def _axis(vectors: Tensor) -> int:
-    """The axis of workers, of vectors [*T, W, d] or numbers [W]."""
-    return max(vectors.dim() - 2, 0)
-
-
-def _select(vectors: Tensor, rows: Tensor) -> Tensor:
-    return vectors.index_select(_axis(vectors), rows.to(vectors.device))
-
-
-def _put(vectors: Tensor, new: Tensor, rows: Tensor) -> Tensor:
-    return vectors.index_copy(_axis(vectors), rows.to(vectors.device), new)
+    sent, queue = to_bytes(payload, axis + 1), state.queue
+    size = sent.shape[-1]
+    queue = torch.cat([queue, put([sent.new_zeros(*queue.shape[:-1], size), sent])], -1)
+    places = torch.tensor([(row, -1 - arrivals[i]) for row, i in enumerate(ids) if i in arrivals], dtype=torch.int64)
+    row, exchange = places.view(-1, 2).unbind(-1)
+    arrived = queue.unflatten(-1, (-1, size))[..., row, exchange, :]
+    return from_bytes(arrived, payload, axis + 1), replace(state, queue=queue[..., size:])

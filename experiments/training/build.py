@@ -85,18 +85,10 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
     if cluster.participation is cluster.absent is cluster.late is None:
         return None
     if cluster.server == "sharded":
-        raise UsageError(
-            "cluster.server=sharded: needs the messages of all workers in time; take cluster.server=rank0"
-        )
+        raise UsageError("cluster.server=sharded: needs all workers' messages in time; take cluster.server=rank0")
+    n, plans = cluster.groups or cluster.workers, {"absent": cluster.absent or (), "late": cluster.late or ()}
     try:
-        chance = 1.0 if cluster.participation is None else cluster.participation
-        found = Participation(
-            workers=cluster.groups or cluster.workers,
-            seed=run.seed,
-            chance=chance,
-            absent=cluster.absent or (),
-            late=cluster.late or (),
-        )
+        found = Participation(workers=n, seed=run.seed, chance=cluster.participation or 1.0, **plans)
         found.check(algorithm, run.rounds)
     except ValueError as error:
         raise UsageError(str(error)) from error

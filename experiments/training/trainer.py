@@ -74,7 +74,7 @@ class Trainer:
             torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
         self.seconds += time.perf_counter() - begin
         self.diagnostics = {}
-        everyone = present is None or present.is_complete(t)  # or w and ĝ are of other workers
+        everyone = present is None or (present.share(t) == 1 and not present.late)  # or w and ĝ are of other workers
         if diagnose and everyone and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
             wanted, _ = self.cluster.algorithm.worker_message(gradients, workers, before.replica, lr, t)

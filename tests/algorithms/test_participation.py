@@ -20,24 +20,16 @@ from algorithms.core.participation import Participation
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.dasha import dasha
-from algorithms.methods.dasha_mvr import dasha_mvr
 from algorithms.methods.diana import diana
 from algorithms.methods.diloco import diloco
-from algorithms.methods.distributed_lion import distributed_lion
 from algorithms.methods.ef21 import ef21
 from algorithms.methods.ef21_p import ef21_p
 from algorithms.methods.ef21_sgdm import ef21_sgdm
 from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.local_sgd import local_sgd
-from algorithms.methods.marina import marina
-from algorithms.methods.powersgd import powersgd
 from algorithms.methods.sgd import sgd
 from algorithms.methods.signum import signum
-from algorithms.methods.sparta import sparta
-from algorithms.methods.zero_one_adam import zero_one_adam
-from algorithms.utils.layout import laid_out
 
-LAYOUT = laid_out([("one", (2, 2), "matrix"), ("other", (3,), "vector")])
 PLAN = [(i, 6, 9) for i in range(N)] + [(1, 2, 20), (2, 15, 15)]  # nobody is there in rounds 6 to 9
 PRESENT = {
     "coin": ({"chance": 0.4}, reference.coin(SEED, 0.4)),
@@ -67,18 +59,11 @@ METHODS = {
 }
 
 
+@pytest.mark.parametrize("late", [{}, {1: 3, 3: 6}], ids=["in time", "late"])
 @pytest.mark.parametrize("who", PRESENT)
 @pytest.mark.parametrize("name", METHODS)
-def test_rounds_without_some_workers_follow_the_reference(name: str, who: str) -> None:
+def test_rounds_with_absent_and_late_workers_follow_the_reference(name: str, who: str, late: dict) -> None:
     settings, present = PRESENT[who]
-    assert_close(run(METHODS[name], participation=some(**settings)), by_the_loop(name, present))
-
-
-@pytest.mark.parametrize("who", PRESENT)
-@pytest.mark.parametrize("name", METHODS)
-def test_rounds_with_late_workers_follow_the_reference(name: str, who: str) -> None:
-    settings, present = PRESENT[who]
-    late = {1: 3, 3: 6}  # multiples of local SGD's period
     found = run(METHODS[name], participation=some(**settings, late=[*late.items()]))
     assert_close(found, by_the_loop(name, present, late=late))
 
@@ -140,24 +125,17 @@ class Other(Markov):
     """A channel that says nothing of absent workers."""
 
 
-REFUSED = {
-    "Unsaid needs .* because its class does not say needs_all = ''": Unsaid(dense(), dense(), SGD()),
-    "Other does not say by mean_over": Algorithm(Other(TopK(k=2)), dense(), SGD()),
-    "Markov adds increments, and SendersMean": Algorithm(Markov(TopK(k=2)), dense(), SGD(), combine=SendersMean()),
-    "Marina needs .* all gradients": marina(RandomK(k=3, unbiased=True), SGD(), d=7),
-    "DashaMVR needs .* older": dasha_mvr(RandomK(k=3, unbiased=True), SGD()),
-    "PowerSGD needs .* M_i is not in D": powersgd(Identity(), LAYOUT),
-    "Sparta needs": sparta(RandomK(k=3), SGD()),
-    "ZeroOneAdam needs .* begin anew": zero_one_adam(ScaledSign(), 20),
-    "Streaming needs": diloco(Identity(), AMSGrad(), 4, fragments=2, layout=LAYOUT),
-    "take algorithm.combine=vote": distributed_lion(Sign(), SGD(), N, combine="mean"),
-}
-
-
-@pytest.mark.parametrize("words", REFUSED)
-def test_methods_that_need_all_workers_are_refused(words: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "method"),
+    [
+        ("Unsaid needs .* because its class does not say needs_all = ''", Unsaid(dense(), dense(), SGD())),
+        ("Other does not say by mean_over", Algorithm(Other(TopK(k=2)), dense(), SGD())),
+        ("increments, and SendersMean", Algorithm(Markov(TopK(k=2)), dense(), SGD(), combine=SendersMean())),
+    ],
+)
+def test_a_class_that_does_not_say_that_it_can_do_without_workers_is_refused(words: str, method: Algorithm) -> None:
     with pytest.raises(ValueError, match=words):
-        some(chance=0.5).check(REFUSED[words], ROUNDS)
+        some(chance=0.5).check(method, ROUNDS)
 
 
 @pytest.mark.parametrize("absent", [(N, 2, 3), (0, 1, 3), (0, 5, 4)])
