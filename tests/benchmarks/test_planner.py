@@ -55,16 +55,18 @@ def modelled(runs: pd.DataFrame, link: pd.DataFrame, software: float, compressin
     return found[found["way"].isin(link["way"])]
 
 
+def ratios(runs: pd.DataFrame, link: pd.DataFrame, *costs: float) -> np.ndarray:
+    """Modelled seconds of a round, as shares of the measured ones."""
+    times = modelled(runs, link, *costs)
+    rounds = (times["seconds"] / times["round"]).groupby(times["way"]).mean()[link["way"]]
+    return rounds.to_numpy() / link["seconds"].to_numpy()
+
+
 def fitted(runs: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
     """The two constants, by least squares of relative errors."""
-    left, right = [], []
-    for _, link in rows.groupby(LINK):
-        times = (modelled(runs, link, *costs) for costs in ((0, 0), (1, 0), (0, 1)))
-        rounds = ((one["seconds"] / one["round"]).groupby(one["way"]).mean()[link["way"]].to_numpy() for one in times)
-        none, *more = (seconds / link["seconds"].to_numpy() for seconds in rounds)
-        left += [*np.subtract(more, none).T]
-        right += [*(1 - none)]
-    return np.linalg.lstsq(np.array(left), np.array(right), rcond=None)[0]
+    links = [link for _, link in rows.groupby(LINK)]
+    none, *more = (np.concatenate([ratios(runs, link, *one) for link in links]) for one in ((0, 0), (1, 0), (0, 1)))
+    return np.linalg.lstsq(np.subtract(more, none).T, 1 - none, rcond=None)[0]
 
 
 @pytest.mark.slow
@@ -75,9 +77,10 @@ def test_the_table_of_decisions_follows_from_what_was_measured(monkeypatch: pyte
     layout, rows = FlatModel(mlp(), "cpu").layout, measured()
     needs = {place: plan.contenders(*place, layout, 2) for place in product(known, "123")}
     constants = fitted(needs["logreg", "1"], rows[(rows["set"] == "fitted") & rows["label"].isin(FITTED)])
-    links, found = rows[rows["set"] != "fitted"].groupby(["set", *LINK]), []
+    links, found, off = rows[rows["set"] != "fitted"].groupby(["set", *LINK]), [], []
     for (_, link), ((track, level), runs) in product(links, needs.items()):
         some = link[link["entry"].isin(runs.index.unique("algorithm"))]
+        off += [*np.abs(np.log(ratios(runs, some, *constants)))]
         advice = plan.advise(modelled(runs, some, *constants)).set_index("entry")
         seconds = (some["seconds"] * some["entry"].map(advice["round"])).set_axis(some["way"])
         chosen = advice[advice["verdict"] == "recommended"].iloc[0]
@@ -94,3 +97,4 @@ def test_the_table_of_decisions_follows_from_what_was_measured(monkeypatch: pyte
         print(constants)
         table.to_csv(RESULTS / "planner.csv", index=False)
     pd.testing.assert_frame_equal(table, pd.read_csv(RESULTS / "planner.csv"), check_dtype=False, atol=2e-3)
+    assert np.quantile(off, 0.9) == pytest.approx(np.log(plan.ERROR), abs=0.1)

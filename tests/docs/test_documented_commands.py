@@ -24,7 +24,7 @@ from docs_support import PAGES, ROOT, Command, blocks, commands, sessions
 from hydra.utils import get_object
 from terminal_support import printed
 
-from experiments import enter, leaderboard
+from experiments import enter
 from experiments.config import compose
 from experiments.config.run import load_run
 from experiments.external.record import check
@@ -169,7 +169,7 @@ def enter_later(words: Words) -> None:
 
 
 def parse_keys(words: Words) -> None:
-    parse(words[3:], leaderboard.DEFAULTS)
+    parse(words[3:], import_module(words[2]).DEFAULTS)
 
 
 def nothing(words: Words) -> None:
@@ -187,7 +187,7 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"python -m experiments\.reproduce ": (configure, call_one),
     r"python -m experiments\.dashboard": (define, None),  # an account: the page is written to a file
     r"python -m experiments\.enter ": (enter_later, None),  # tests/experiments/test_entries.py
-    r"python -m experiments\.leaderboard ": (parse_keys, None),  # tests/experiments/test_leaderboard.py
+    r"python -m experiments\.(leaderboard|plan) ": (parse_keys, None),  # tests/experiments has tests of both
     r"python -m experiments\.check ": (find, call),
     r"python -m (experiments\.(status|report|network_time)|plots\.plot) ": (call, None),
     r"(torchrun|srun) .*-m experiments\.run ": (configure_launched, None),

@@ -103,7 +103,7 @@ def test_messages_are_those_that_runs_of_this_model_recorded(three: None):
 def test_the_command_says_what_it_extrapolates(three: None, capsys: pytest.CaptureFixture):
     plan.main(["d=2e6", "workers=16", "bandwidth=10Mbit", "step=80ms"])
     said = capsys.readouterr().out
-    assert "Take MuLoCo (algorithm=muloco), a server per worker: " in said
+    assert "Take MuLoCo (algorithm=muloco), sharded server: " in said
     assert "Your model has 2,000,000 parameters, theirs have 5,178 to 5,210." in said
     assert "They were trained by 8 workers, you have 16." in said
 
