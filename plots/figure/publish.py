@@ -45,9 +45,9 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     return frame
 
 
-def read_rows(path: Path, rows: int | None = None) -> pd.DataFrame:
+def read_rows(path: Path) -> pd.DataFrame:
     """The table that `publish` has written."""
-    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), nrows=rows)
+    return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
 
 
 def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
