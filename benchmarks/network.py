@@ -101,7 +101,6 @@ def report(rows: pd.DataFrame, load: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     request = parse(words("benchmarks.network", __doc__, arguments), {"long": "false"})
     is_long = chosen("long", request["long"], ("true", "false")) == "true"
     load = os.getloadavg()[0]

@@ -22,7 +22,6 @@ TURN, MOST_A_TURN = 0.4, 8  # seconds, rounds
 
 
 def main() -> None:
-    """The command line above."""
     end_with_parent()
     torch.set_num_threads(1)
     with exit_with_message(), join_ranks(launch(), "cpu", TIMEOUT) as ranks:

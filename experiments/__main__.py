@@ -27,7 +27,6 @@ COMMANDS = {
 
 
 def main() -> None:
-    """The command line above."""
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
         lines = [f"    {command:<12}{about}" for command, (_, about) in COMMANDS.items()]

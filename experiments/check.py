@@ -32,7 +32,6 @@ CONTRACTS = Path(__file__).with_name("contracts")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line above."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments.check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

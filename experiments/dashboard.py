@@ -86,7 +86,6 @@ def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[A
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     given = words("experiments.dashboard", __doc__, arguments)
     with exit_with_message():
         of_logger, others = split(given, ["logger"])

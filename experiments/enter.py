@@ -48,7 +48,6 @@ say = partial(print, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     given = words("experiments.enter", __doc__, arguments)
     with exit_with_message():
         if place_of() is not None:

@@ -32,7 +32,6 @@ DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     with asked("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
         names = tracks or [name for name in choices("leaderboard", roots([])) if entry_folders(name, results_dir)]

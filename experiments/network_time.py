@@ -41,7 +41,6 @@ DEFAULTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     with asked("experiments.network_time", __doc__, arguments, DEFAULTS) as request:
         show(request, Console(soft_wrap=True, highlight=False, markup=False))
 

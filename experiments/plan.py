@@ -65,7 +65,6 @@ LARGE = 2**24
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     with asked("experiments.plan", __doc__, arguments, DEFAULTS) as request:
         found, console = plan(**request), Console(soft_wrap=True, highlight=False, markup=False)
         text = found.head(5).map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value))

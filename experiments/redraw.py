@@ -18,7 +18,6 @@ from plots.request import answering, words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     with answering():
         asked = words("experiments.redraw", __doc__, arguments, "figure")
         names = [word for word in asked if not word.startswith("out=")]

@@ -30,7 +30,6 @@ DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     with asked("experiments.report", __doc__, arguments, DEFAULTS) as request:
         print(write(request, folder("results_dir", request["results_dir"]) / "report.html", WRITES))
 

@@ -93,7 +93,6 @@ def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> Non
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     start(application, "reproduction", __doc__ or "", arguments, move_overrides)
 
 

@@ -46,7 +46,6 @@ def application(composed: DictConfig) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command line above."""
     start(application, "run", __doc__ or "", arguments)
 
 

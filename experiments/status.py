@@ -32,7 +32,6 @@ COLUMNS = ("state", "rounds", "bits", "metric", "left", "task", "algorithm", "n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     given = words("experiments.status", __doc__, arguments, "DIR | key=value")
     with answering():
         defaults = {**dict.fromkeys(CHOOSING, ""), "results_dir": "results"}

@@ -49,7 +49,6 @@ DEFAULTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     with asked("plots.plot", __doc__, arguments, DEFAULTS) as request:
         name = f"{request['y']}-over-{axis(request)}.png"
         print(write(request, Path(request["results_dir"], "plots", name), dict.fromkeys(PICTURES, draw)))

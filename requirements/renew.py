@@ -30,7 +30,6 @@ CUDA = re.compile("nvidia-|cuda-|triton$")
 
 
 def main(arguments: list[str]) -> None:
-    """The command line above."""
     before = "".join((FOLDER / f"{lock}.lock").read_text() for lock in LOCKS)
     whole = resolved(RUN + DEV + FRAMEWORKS, before, arguments)
     if f"\n{whole['torch'].split()[0]}+cpu " not in (FOLDER / "torch-cpu.lock").read_text():

@@ -18,7 +18,6 @@ from experiments.config.run import load_run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line above."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if {"-h", "--help"} & {*given}:
         print(__doc__)
