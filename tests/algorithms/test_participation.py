@@ -77,7 +77,6 @@ OTHERS = [
 
 @pytest.mark.parametrize("method", [*METHODS.values(), *OTHERS], ids=str)
 def test_with_a_chance_of_one_nothing_changes(method: Algorithm) -> None:
-    """With the wire's payloads, too, which a simulation does not pack."""
     for one, other in zip(states(method), states(method, participation=some(chance=1.0)), strict=True):
         pairs = zip(leaves(as_dicts(one)), leaves(as_dicts(other)), strict=True)
         for (name, expected), (_, found) in pairs:
@@ -136,9 +135,3 @@ class Other(Markov):
 def test_a_class_that_does_not_say_that_it_can_do_without_workers_is_refused(words: str, method: Algorithm) -> None:
     with pytest.raises(ValueError, match=words):
         some(chance=0.5).check(method, ROUNDS)
-
-
-@pytest.mark.parametrize("absent", [(N, 2, 3), (0, 1, 3), (0, 5, 4)])
-def test_a_plan_of_absences_is_checked(absent: tuple) -> None:
-    with pytest.raises(ValueError, match=r"cluster.absent: .* give a worker from 0 to 3"):
-        some(absent=[absent])

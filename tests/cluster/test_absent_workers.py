@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from cluster_support import assert_same, fine, interrupt, launched, run_each, this_rank, variant
-from run_support import before_round, bring, go, record, rows, small
+from run_support import before_round, bring, go, record, rows, small, timeless
 
 from algorithms.comm import gather_broadcast
 from common.errors import Interrupted, UsageError
@@ -82,6 +82,11 @@ def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, t
     assert TRIALS * up == sent[list(RUNS).index(name)]
 
 
+def test_rows_are_the_same_with_a_chance_of_one(tmp_path: Path) -> None:
+    both = (go(*COMMON, f"results_dir={tmp_path}", *more) for more in ([], ["cluster.participation=1"]))
+    assert timeless(next(both)) == timeless(next(both))
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -107,6 +112,7 @@ def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, t
         (["cluster.late=[[3,15]]", "algorithm=local_sgd"], "LocalSteps has no .* take a multiple of the rounds"),
         (["cluster.late=[[3,2],[3,1]]"], r"cluster.late: \[3, 2\]: give a worker from 0 to 19, once"),
         (["cluster.absent=[[20,2,3]]"], r"cluster.absent: \[20, 2, 3\]: give a worker from 0 to 19"),
+        (["cluster.absent=[[0,1,3]]"], "the first round of its absence, at least 2, and the last"),
     ],
 )
 def test_what_cannot_be_without_workers_is_refused(overrides: list[str], words: str) -> None:
