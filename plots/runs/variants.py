@@ -202,12 +202,15 @@ def _differing(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
 
 
 def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
-    """Dotted keys of a configuration with their values as on a command line, files known by their hashes alone."""
+    """Dotted keys of a configuration with their values as on a command line, files known by their hashes alone.
+
+    A key of the cluster that is null is left out, as in a run's id: older runs do not have it.
+    """
     leaves = {}
     for key, value in node.items():
         if isinstance(value, dict):
             leaves |= _leaves(value, f"{prefix}{key}.")
-        elif key != "file" or not node.get("sha256"):
+        elif (key != "file" or not node.get("sha256")) and (value is not None or prefix != "cluster."):
             leaves[f"{prefix}{key}"] = _text(value)
     return leaves
 

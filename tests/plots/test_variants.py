@@ -85,6 +85,7 @@ def test_names_say_what_differs(tmp_path, runs, names):
         {"threads": 4, "device": "cuda", "checkpoint_every": 7, "study": "mine", "packages": ["mine"]},
         {"logger___target_": "experiments.loggers.Some", "logger__project": "mine"},
         {"cluster__timeout": 5},
+        {"cluster__groups": None},  # older runs have no such key
         {"algorithm__display": {"label": "Plain", "color": "#00ff00", "marker": "x"}},
         {"epochs": 10.0},
         {"task__cuda_graphs": True},
