@@ -34,6 +34,7 @@ from algorithms.utils.seeding import MessageKey
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
+from experiments.run_store.checkpoint import Checkpoint
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_task
 
@@ -174,6 +175,8 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
     mark(sharded_server.ShardedServer, "exchange", "round")
     mark(sharded_server._Served, "everyones", "question")
     mark(Torchrun, "mean", "measurement")
+    mark(Checkpoint, "save", "checkpoint")
+    mark(Checkpoint, "load", "checkpoint")
     Torchrun.__init__ = begin
     sharded_server.swapped = swapped
     shard.LEAST = 8
@@ -230,7 +233,7 @@ def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffi
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_what_else_crosses_is_for_measurements_and_to_agree(name: str, traffic: tuple) -> None:
+def test_what_else_crosses_is_for_measurements_checkpoints_and_to_agree(name: str, traffic: tuple) -> None:
     runs, ranks = traffic
     task = build_task(runs[name])
     for messages, by in zip(ranks, ("recv", "send"), strict=True):
@@ -240,7 +243,9 @@ def test_what_else_crosses_is_for_measurements_and_to_agree(name: str, traffic: 
         agreed = [m for m in _of(name, messages) if m["for"] == "agreement"]
         assert {m["by"] for m in agreed} <= {"broadcast", "allreduce", "allgather"}
         assert max(m["bytes"] for m in agreed if m["by"] != "allgather") <= 56  # a flag
-        assert len(agreed) <= 6 * ROUNDS + 6  # a word on stopping a round, and one of two parts on each checkpoint
+        assert len(agreed) <= 6 * ROUNDS + 6  # a word on stopping a round
+        saved = [m for m in _of(name, messages) if m["for"] == "checkpoint"]
+        assert {(m["t"], m["by"]) for m in saved if m["bytes"] > 8} >= {(2, by), (4, by), (5, by)}
 
 
 @pytest.mark.usefixtures("small_pieces")
