@@ -51,7 +51,7 @@ def test_every_task(name: str, file: Path) -> None:
     needed = [f"task.dataset.file={file}"] if name.endswith("/file") else []
     run = load_run([f"task={name}", *needed])
     check(run)
-    assert run.task.name == name
+    assert run.task.name == (f"logreg/{file.name}" if needed else name)
 
 
 # What the command line says
