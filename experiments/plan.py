@@ -14,6 +14,7 @@ results_dir    the folder of your entries
 docs/planner.md explains what it prints. In Python: `plan(model="resnet18", workers=16, …)`.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -111,8 +112,10 @@ def layout_of(model: str, d: str) -> Layout:
     if bool(model) == bool(d):
         raise UsageError("model=, d=: give one of them, such as model=resnet18 or d=25e6")
     if d:
-        count, rest = divmod(int(positive("d", d)), 2**20)
-        return laid_out([*([("matrix", (1024, 1024), "matrix")] * count), ("rest", (rest,), "vector")])  # type: ignore[list-item]
+        total = int(positive("d", d))
+        side = 2 ** max(10, round(math.log2(total / 64) / 2))  # so that there are few
+        matrices = [("matrix", (side, side), "matrix")] * (total // side**2)
+        return laid_out([*matrices, ("rest", (total % side**2,), "vector")])  # type: ignore[list-item]
     tasks = choices("task", roots([]))
     task = next((name for name in tasks if model in (name, name.rpartition("/")[2])), None)
     node = load_run([f"task={task}"]).task.options.get("model") if task else None
