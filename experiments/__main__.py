@@ -5,7 +5,7 @@
 
 {commands}
 
-COMMAND --help says more of each, which is also started by python -m experiments.COMMAND.
+COMMAND --help says more about a command.
 """
 
 import sys
@@ -21,6 +21,9 @@ COMMANDS = {
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),
     "time": ("experiments.network_time", "seconds on modelled networks of runs that are there"),
+    "plan": ("experiments.plan", "which method for a network"),
+    "leaderboard": ("experiments.leaderboard", "methods ranked by bits to a target"),
+    "enter": ("experiments.enter", "tune a method and enter it in the leaderboard"),
     "check": ("experiments.check", "the contract tests on a class of yours"),
     "dashboard": ("experiments.dashboard", "a figure's page in wandb"),
 }

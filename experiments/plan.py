@@ -6,9 +6,9 @@
 model          a task of conf/task with a network; d: the number of parameters, if your model is none of these
 bandwidth      of every link in each direction: kbit, Mbit or Gbit; a plain number is in Mbit/s
 latency        one way, with the software's share of a message: ns, us, ms or s; a plain number is in ms
-step           what a worker computes in a round: forward, backward and AdamW's step
-compressing    what a compressed exchange computes on top, for each parameter; by default nothing
-track          of the leaderboard; level: the number of one of its levels, 1 the easiest; by default the hardest
+step           time that a worker computes in a round: forward, backward and AdamW's step; units as for latency
+compressing    time to compress and decompress in a round, per parameter; by default 0
+track          of the leaderboard; level: one of its levels, where 1 is the easiest; by default the hardest
 results_dir    the folder of your entries
 
 docs/planner.md explains what it prints. In Python: `plan(model="resnet18", workers=16, …)`.
@@ -58,11 +58,11 @@ UNITS = {"Mbit": {"kbit": 1e-3, "mbit": 1.0, "gbit": 1e3}, "ms": {"ns": 1e-6, "u
 FORMS = {"rank0": "one server", "sharded": "sharded server", "ring": "ring all-reduce", "tree": "tree all-reduce"}
 
 ERROR, TIE = 1.5, 1.25
-"""What nine of ten measurements stayed below: the factor between a round and its modelled time on links that were not
-fitted, and the factor between the measured and the modelled ratio of two rounds on links that were."""
+"""ERROR: on links that were not fitted, nine of ten measured rounds were within this factor of their modelled time.
+TIE: on fitted links, nine of ten measured ratios of two rounds were within this factor of the modelled ratio."""
 
 LARGE = 2**24
-"""A round's servers and exchanges follow from this many parameters; a larger model would take much memory."""
+"""Servers and exchanges are computed from at most this many parameters, because more would take much memory."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text = found.head(5).map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value))
         text["seconds"] += " [" + text["low"] + ", " + text["high"] + "]"
         shown = text[["label", "form", "period", "round", "Mbit", "seconds", "verdict"]].replace(FORMS)
-        heads = ["entry", "messages by", "rounds an exchange", "rounds", "Mbit a round", "seconds", "verdict"]
+        heads = ["entry", "messages by", "rounds per exchange", "rounds", "Mbit per round", "seconds", "verdict"]
         tables.show(console, heads, shown.to_numpy().tolist())
         console.print("", *found.attrs["advice"], "", "Extrapolated or left out:", sep="\n")
         console.print(*(f"- {said}" for said in found.attrs["extrapolates"]), sep="\n")
@@ -112,25 +112,27 @@ def layout_of(model: str, d: str) -> Layout:
     if bool(model) == bool(d):
         raise UsageError("model=, d=: give one of them, such as model=resnet18 or d=25e6")
     if d:
-        total = int(positive("d", d))
-        side = 2 ** max(10, round(math.log2(total / 64) / 2))  # so that there are few
+        total = math.ceil(positive("d", d))
+        side = 2 ** max(10, round(math.log2(total / 64) / 2))  # so that a large model has few matrices
         matrices = [("matrix", (side, side), "matrix")] * (total // side**2)
         return laid_out([*matrices, ("rest", (total % side**2,), "vector")])  # type: ignore[list-item]
     tasks = choices("task", roots([]))
     task = next((name for name in tasks if model in (name, name.rpartition("/")[2])), None)
-    node = load_run([f"task={task}"]).task.options.get("model") if task else None
+    if task is None:
+        raise UsageError(unknown(f"model={model}: no such task; give d= for a model of your own", model, tasks))
+    node = load_run([f"task={task}"]).task.options.get("model")
     if node is None:
-        raise UsageError(unknown(f"model={model}: no task with a network; give d=, or another task", model, tasks))
+        raise UsageError(f"model={model}: this task has no network; give d=, or another task")
     return FlatModel(Classes().build(node, "model", nn.Module), "cpu").layout
 
 
 def contenders(
     track: str, level: str, layout: Layout, workers: int, results_dir: str | Path = "results"
 ) -> pd.DataFrame:
-    """What the runs of all entries that reach a level in every run need to reach it, see `statistics.needs`.
+    """What runs need to reach a level, as in `statistics.needs`, for all entries that reach it in every run.
 
-    Rounds are the entries', messages those of a model of this layout. level: 1 is the easiest, "" the hardest. Raises
-    UsageError, also if fewer than two entries reach it.
+    Rounds are those of the entries. Messages are sized for a model of this layout. level: 1 is the easiest, "" the
+    hardest. Raises UsageError, also if fewer than two entries reach it.
     """
     found = read_track(track)
     levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, results_dir), goals_of(found))]
@@ -146,7 +148,7 @@ def contenders(
 
 
 def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, workers: int) -> pd.DataFrame:
-    """The needs of one entry's runs, with the messages of a model of this layout.
+    """What one entry's runs need, with messages sized for a model of this layout.
 
     Columns `adds` and `is_whole` say whether an all-reduce can add all messages, and whether all are d floats.
     """
@@ -176,7 +178,7 @@ def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, w
 def times(runs: pd.DataFrame, links: Network, compressing: float = 0.0) -> pd.DataFrame:
     """The rows of `contenders` once for each form of exchange that they can have, with modelled `seconds`.
 
-    compressing: milliseconds for each parameter in a round that sends anything else than d floats.
+    compressing: milliseconds per parameter, in rounds with an exchange, for methods that do not always send d floats.
     """
     able = {"rank0": runs["servers"] > 0, "sharded": runs["servers"] > 1, "ring": runs["adds"], "tree": runs["adds"]}
     parts = []
@@ -230,8 +232,8 @@ def _advice(table: pd.DataFrame, place: int, each: pd.DataFrame, goal: str) -> I
         yield f"Too close to call: {ties}. The recommended one {why}."
     if is_plain.any() and not is_plain[place]:
         rival = table[is_plain].iloc[0]
-        spare = 1e3 * (rival["seconds"] - mine["seconds"]) / mine["exchanges"]
-        yield f"It is ahead of {rival['label']} while compressing takes less than {spare:.3g} ms an exchange."
+        spare = (rival["seconds"] - mine["seconds"]) / mine["exchanges"]
+        yield f"It stays ahead of {rival['label']} unless compressing takes {spare:.3g} s more per exchange."
 
 
 def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, compressing: float) -> list[str]:
@@ -239,12 +241,12 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
     d, own, n = runs["d"].iloc[0], runs["entry_d"], sorted({*runs["workers"].astype(int)})
     is_far = (links.workers or 1) > 4 or not 100 <= links.bandwidth <= 1e4 or links.latency > 7
     said = {
-        f"Rounds are those of {', '.join(runs.index.unique('task'))}.": True,
+        f"Numbers of rounds come from {', '.join(runs.index.unique('task'))}.": True,
         f"Your model has {d:,} parameters, theirs have {own.min():,.0f} to {own.max():,.0f}.": any(own != d),
         f"They were trained by {', '.join(map(str, n))} workers, you have {links.workers}.": n != [links.workers],
         "The model of time was measured with 2 to 4 nodes, 100 Mbit/s to 10 Gbit/s, up to 5 ms.": is_far,
-        "Compressing takes no time here. A CPU took 5 ns a parameter; compressing=5ns counts it.": not compressing,
-        f"Some run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
+        "Compressing takes no time here. A CPU took 5 ns per parameter; compressing=5ns counts it.": not compressing,
+        f"Left out, because a run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
     }
     note = table.loc[table["verdict"] == "recommended", "note"].item()
     return [sentence for sentence, applies in said.items() if applies] + (

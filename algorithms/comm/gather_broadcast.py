@@ -55,7 +55,7 @@ class GatherBroadcast:
     send as many bytes as those with most.
 
     algorithm: makes and reads the messages. A method of several stages has one for each stage.
-    shares: how many messages every rank has; None: all have as many as this one.
+    shares: the number of messages of every rank; None: all ranks have as many as this one.
     """
 
     served = ()  # shards; rank 0 serves the whole vector

@@ -1,4 +1,4 @@
-"""Groups of neighbours with different numbers of bits, chosen from the vector for a given size of the message."""
+"""Groups of neighbours with different numbers of bits, in messages of a given size."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,8 +16,8 @@ _MOST = 8  # bits of a coordinate
 
 
 class Planes(NamedTuple):
-    planes: Tensor  # uint8 [..., P·B/8]: bit after bit of group after group
-    pairs: Tensor  # uint8 [..., ⌈3G/8⌉], half of each group's bits a coordinate
+    planes: Tensor  # uint8 [..., P·B/8]: planes of B bits, group after group
+    pairs: Tensor  # uint8 [..., ⌈3G/8⌉], w_b/2 of every group
     scale: Tensor  # [..., G], ‖x_b‖∞
 
 
@@ -25,16 +25,16 @@ class Planes(NamedTuple):
 class AdaptiveLevels(Compressor):
     """C(x) = ‖x_b‖∞ times the nearest multiple of 1/(2^{w_b−1} − 1), with w_b bits in group b of B neighbours.
 
-    w_b is 0, 2, 4, 6 or 8; a group with 0 bits becomes zero. Two bits at a time go to the group with the largest
-    ‖x_b‖∞·2^{−w_b}, until G groups have ⌊bG/2⌋ pairs together, where b = `mean_bits`. Of equal groups the one with
-    fewer bits comes first. So every message takes 2B⌊bG/2⌋ + 35G bits: 3 bits of a group say how many it has.
-    The largest coordinate crosses exactly and no error is larger than its coordinate, so that π ≥ 1/d.
+    w_b is 0, 2, 4, 6 or 8. A group with 0 bits becomes zero. The group with the largest ‖x_b‖∞·2^{−w_b} gets the
+    next two bits, until G groups have ⌊mG/2⌋ pairs together, m = `mean_bits`. Of equal groups, the one with fewer
+    bits comes first. So every message takes 2B⌊mG/2⌋ + 35G bits: each group has a scale, and 3 bits for w_b. The
+    largest coordinate crosses exactly, and no error is larger than its coordinate, so π ≥ 1/d.
 
     Source: reverse water-filling (Cover and Thomas, Elements of Information Theory, 10.3), as a greedy rule. L-GreCo
     (2022, arXiv 2210.17357) chooses levels by layer to make the message small; here its size is given.
     """
 
-    mean_bits: float = 3.0  # b, bits a coordinate on average, without scales
+    mean_bits: float = 3.0  # m, bits a coordinate on average, without scales
     block: int = 64  # B, neighbours that share a scale and a number of bits: a multiple of 8
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class AdaptiveLevels(Compressor):
             raise ValueError(f"mean_bits={self.mean_bits}: no two bits for {-(-d // self.block)} groups; take more")
 
     def _count(self, d: int) -> int:
-        """Bits of all groups together, by B coordinates."""
+        """The sum of w_b over all groups."""
         return 2 * int(self.mean_bits * -(-d // self.block) / 2)
 
     def _pairs(self, scale: Tensor, d: int) -> Tensor:
@@ -89,7 +89,7 @@ class AdaptiveLevels(Compressor):
         return given.unflatten(-1, (_MOST // 2, -1)).sum(-2, dtype=torch.uint8)
 
     def _sent(self, pairs: Tensor, d: int) -> Tensor:
-        """The rows of B bits that are sent, among 8 of every group [..., G] of one message after the other."""
+        """Which planes are sent, of 8 planes of B bits for every group [..., G] of all messages."""
         rows = (torch.arange(_MOST, device=pairs.device) < 2 * pairs.unsqueeze(-1)).view(-1, pairs.shape[-1] * _MOST)
         own = rows.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, : self._count(d)]
         return (own + rows.shape[-1] * torch.arange(len(rows), device=own.device).unsqueeze(-1)).flatten()

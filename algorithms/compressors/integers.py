@@ -14,7 +14,7 @@ from .sign import Levels, Unscaled
 class Integers(Unscaled):
     """C(x)_j = ⌊x_j⌋ + Bernoulli(x_j − ⌊x_j⌋), at most 2^{b−1} − 1 in absolute value: b·d bits, b = `width`.
 
-    E C(x)_j = x_j within this range. Who sends gradients multiplies them first by a number that everyone knows.
+    E C(x)_j = x_j within this range. There is no scale, so the method scales vectors first.
 
     Source: Int(·) of IntSGD (Mishchenko, Wang, Kovalev and Richtárik, ICLR 2022), in 8 or 32 bits.
     """
@@ -24,11 +24,11 @@ class Integers(Unscaled):
     grain = None  # a draw is of the whole vector
 
     def __post_init__(self) -> None:
-        _check_width(self)
+        _check_width(self.width)
 
     @property
     def top(self) -> int:
-        """2^{b−1} − 1, the largest."""
+        """2^{b−1} − 1, the largest integer."""
         return 2 ** (self.width - 1) - 1
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Levels:
@@ -54,16 +54,16 @@ class IntegerMean(Unscaled):
     width: int = 8  # b, bits of the sum: 2 to 16
 
     def __post_init__(self) -> None:
-        _check_width(self)
+        _check_width(self.width)
 
     def _codes(self, x: Tensor) -> Tensor:
         top = 2 ** (self.width - 1) - 1
         return (x * self.workers).round().clamp(-top, top) + top
 
     def _values(self, codes: Tensor) -> Tensor:
-        return (codes - (2 ** (self.width - 1) - 1)) / self.workers  # as a sum divided by n: the same bits
+        return (codes - (2 ** (self.width - 1) - 1)) / self.workers  # the bits of a sum divided by n
 
 
-def _check_width(of: Integers | IntegerMean) -> None:
-    if of.width not in range(2, 17):
-        raise ValueError(f"width={of.width}: integers take 2 to 16 bits")
+def _check_width(width: int) -> None:
+    if width not in range(2, 17):
+        raise ValueError(f"width={width}: integers take 2 to 16 bits")

@@ -14,7 +14,7 @@ from ..compressors.base import Compressor, Payload
 
 
 def mean_of(vectors: Iterable[Tensor], workers: int | None = None) -> Tensor:
-    """The mean [*T, d] of vectors [*T, d] that come one after the other, of which it holds one and the sum.
+    """Average vectors [*T, d] that come one after the other, with one of them and the sum in memory.
 
     workers: what the sum is divided by; None: the number of vectors.
     """
@@ -57,7 +57,7 @@ class Combine(ABC):
 
 @dataclass(frozen=True)
 class Mean(Combine):
-    """mean_i w_i over n = `workers`, of whom those that send nothing count as zero; None: over those that send."""
+    """mean_i w_i over n = `workers`, where absent workers count as zero. None: over the workers that send."""
 
     workers: int | None = field(default=None, repr=False)  # entries of the leaderboard hold the text `Mean()`
 

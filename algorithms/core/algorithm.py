@@ -104,7 +104,7 @@ def nested(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
 
 
 def map_tensors(parts: Sequence[Any], function: Callable[[list[Tensor]], Tensor]) -> Any:
-    """Nested dicts of what a function makes of the tensors of one name in all parts, which have the same names."""
+    """Apply a function to the tensors of one name in all parts, which are nested dicts with the same names."""
     if isinstance(parts[0], dict):
         return {name: map_tensors([part[name] for part in parts], function) for name in parts[0]}
     return None if parts[0] is None else function(list(parts))
@@ -166,8 +166,8 @@ class Algorithm:
     """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
 
     needs_all: ClassVar[str] = ""
-    """Why a round needs the messages of all workers; empty if it does not. A subclass that
-    does not say so itself needs all."""
+    """Why a round needs the messages of all workers; empty if it does not. Each subclass sets its own: one that does
+    not counts as needing all."""
 
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
@@ -212,7 +212,7 @@ class Algorithm:
         return gradient
 
     def takes_full_gradient(self, t: int) -> bool:
-        """Whether workers take the gradients of all their rows in round t, instead of a batch's."""
+        """Whether workers compute gradients on all their rows in round t, instead of on a batch."""
         return False
 
     def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:

@@ -15,7 +15,7 @@ class BitCounter:
 
     Bits are counted as the literature does (a float is 32 bits, whatever the run's dtype); `payload_bytes` is the
     physical size, both directions together, of the tensors that a cluster would send in the run's own dtype.
-    If workers are absent, what goes up is the mean over all n workers, an exact fraction.
+    If workers are absent, `bits_up` is the mean over all n workers, an exact fraction.
     """
 
     bits_up: int | Fraction = 0
@@ -42,7 +42,7 @@ class BitCounter:
 
 
 def as_number(count: int | Fraction) -> int | float:
-    """A count as rows have it: a whole number where it is one."""
+    """A count as rows hold it: an int if it is whole, else a float."""
     return int(count) if count.denominator == 1 else float(count)
 
 

@@ -42,9 +42,9 @@ class Channel(ABC):
     """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
 
     mean_over: ClassVar[Literal["all", "present"] | None] = None
-    """Whom a server's mean is over in a round that some workers miss. `all`: it adds increments to its signal, and
-    theirs are zero. `present`: it uses messages as they are. None: neither is right. Every subclass says so for
-    itself."""
+    """Which workers a server averages over if some are absent. `all`: it adds increments to its signal, and absent
+    workers' increments are zero. `present`: it uses messages as they are. None: neither is right. Each subclass sets
+    its own."""
 
     def start(self, like: Tensor) -> Memory:
         """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""

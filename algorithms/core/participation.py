@@ -1,4 +1,4 @@
-"""Who sends in a round, and whose messages arrive: workers may be absent, by a coin or by plan, or late."""
+"""Absent and late workers: which workers send in a round, and which messages arrive."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from .channels import Channel
 
 @dataclass(frozen=True, kw_only=True)
 class Participation:
-    """Which of n workers take part in a round. All do in round 1, in which methods start.
+    """Which of n workers take part in a round. All do in round 1, because methods start there.
 
     From round 2 worker i takes part in round t if its coin shows heads. Every process draws the coin by the key
     (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
     It receives what the server sends. A late worker's message of round t arrives in round t + k.
 
-    chance: how often a coin shows heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
+    chance: probability of heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
     late: (i, k), worker i is late by k rounds.
     """
 
@@ -41,7 +41,7 @@ class Participation:
                 )
         for i, k in self.late:
             if i >= self.workers or k < 1 or len(dict(self.late)) < len(self.late):
-                raise ValueError(f"cluster.late: [{i}, {k}]: give a {known}, once, and its rounds, at least 1")
+                raise ValueError(f"cluster.late: [{i}, {k}]: give a {known}, once, and a delay of at least 1 round")
 
     def senders(self, t: int) -> list[int]:
         """The workers that send in round t (from 1)."""
@@ -53,7 +53,7 @@ class Participation:
         return [i for i in range(self.workers) if (sent := t - late.get(i, 0)) > 0 and self._sends(i, sent)]
 
     def waits(self, algorithm: Algorithm) -> dict[int, int]:
-        """By late worker, how many exchanges pass until its message arrives."""
+        """For each late worker, how many exchanges pass until its message arrives."""
         return {i: sum(bool(algorithm.stages(t)) for t in range(1, k + 1)) for i, k in self.late}
 
     def share(self, t: int) -> Fraction:
@@ -61,11 +61,11 @@ class Participation:
         return Fraction(len(self.senders(t)), self.workers)
 
     def is_silent(self, uplink: Channel, t: int) -> bool:
-        """Whether nothing comes down in round t: the mean of those present is over nobody."""
+        """Whether the server sends nothing in round t, because it has no messages to average."""
         return uplink.mean_over == "present" and not self.arrivals(t)
 
     def at_server(self, stage: Stage, x: Tensor, t: int) -> Stage:
-        """The stage of round t as the server sees it, for messages like x [*T, d]."""
+        """The stage with the mean that the server takes in round t, for messages like x [*T, d]."""
         if stage.uplink.mean_over == "present":
             return stage
         return replace(stage, combine=Mean(self.workers) if self.arrivals(t) else Nothing(torch.zeros_like(x)))  # pyright: ignore
@@ -74,25 +74,25 @@ class Participation:
         """Raise ValueError if a method needs the messages of all workers in time, or cannot use late ones."""
         name, uplink = type(algorithm).__name__, algorithm.uplink
         reason = vars(type(algorithm)).get(
-            "needs_all", algorithm.needs_all or "its class does not say needs_all = ''"
+            "needs_all", algorithm.needs_all or "its class does not set needs_all = ''"
         )
         if not reason and not vars(type(uplink)).get("mean_over"):
-            reason = f"{type(uplink).__name__} does not say by mean_over whom a mean is over without some"
+            reason = f"its channel {type(uplink).__name__} does not set mean_over"
         if not reason and uplink.mean_over == "all" and algorithm.combine != Mean():
             reason = f"{type(uplink).__name__} adds increments, and {algorithm.combine} is not their mean"
         if not reason and hasattr(algorithm.downlink.compressor, "workers"):
-            reason = f"its downlink's {algorithm.downlink.compressor} has codes for the mean of all workers alone"
+            reason = f"its downlink's {algorithm.downlink.compressor} can send only a mean over all workers"
         if reason:
             raise ValueError(
                 f"cluster.participation, absent, late: {name} needs the messages of all workers in time, because "
-                f"{reason}; set them to null"
+                f"{reason}; set these keys to null"
             )
         codecs = [[stage.uplink.codec(t) for stage in algorithm.stages(t)] for t in range(1, rounds + 1) if self.late]
         for i, k in self.late:
             if codecs[k:] != codecs[:-k]:
                 raise ValueError(
-                    f"cluster.late: [{i}, {k}]: {name} has no exchange {k} rounds later, or another form of message; "
-                    "take a multiple of the rounds between exchanges and no dense rounds (dense_start=false)"
+                    f"cluster.late: [{i}, {k}]: the method sends no message of the same form {k} rounds later; "
+                    "take a multiple of the rounds between exchanges, and no dense rounds (dense_start=false)"
                 )
 
     def _sends(self, i: int, t: int) -> bool:

@@ -22,7 +22,7 @@ def ef21(
     Source: Richtárik, Sokolov and Fatkhullin 2021; the defaults are theirs. `ef21_both_ways` is the CD-Adam
     paper's (section 7.2). EF21-BC (2021, arXiv 2110.03294) has one C for each direction:
     `downlink_compressor`. EF21-W (2024, arXiv 2402.10774) has the same iterates for every positively homogeneous C,
-    with mean_i L_i for L̃. EF21-PP, of the paper of EF21-BC, is `cluster.participation`. The step size of theory is
+    with mean_i L_i for L̃. EF21-PP, in EF21-BC's paper, is `cluster.participation`. The step size of theory is
     `step_size`.
     Differences: The authors start from random points and give the last worker the rows that do not divide; here x₁ =
     0 and these rows are left out. Here an index costs 32 bits too, and the start counts.

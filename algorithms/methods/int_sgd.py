@@ -10,20 +10,20 @@ from ..compressors.shard import whole
 from .bases import SGD, Algorithm, Direct, Lr, Moments, Payload, ReplicaState, Wanted, WorkerState, check_shares
 
 
-class Adapted(NamedTuple):
+class ScaleMoments(NamedTuple):
     r: Tensor  # [*T, 1], the average of ‖ĝ‖²
     update: Moments
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntSGD(Algorithm):
-    """Rounds whose workers multiply gradients by α, which follows from the mean gradients that all have received."""
+    """Rounds in which workers scale gradients by a. Every replica computes a from past mean gradients."""
 
     workers: int
     largest: int
     beta: float
 
-    is_coordinatewise = False  # α depends on all coordinates
+    is_coordinatewise = False  # a depends on all coordinates
     needs_all = ""
 
     def __post_init__(self) -> None:
@@ -32,7 +32,7 @@ class IntSGD(Algorithm):
 
     def start_replica(self, x: Tensor) -> ReplicaState:
         state = super().start_replica(x)
-        return replace(state, moments=Adapted(x.new_zeros(*x.shape[:-1], 1), state.moments))
+        return replace(state, moments=ScaleMoments(x.new_zeros(*x.shape[:-1], 1), state.moments))
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         if t == 1:
@@ -49,10 +49,10 @@ class IntSGD(Algorithm):
         stepped = super().apply_signal(signal, replace(state, moments=own), lr, t, norm)
         square = whole(signal.shape[-1]).norm(signal) ** 2
         r = square if t == 1 else self.beta * r + (1 - self.beta) * square
-        return replace(stepped, moments=Adapted(r, stepped.moments))
+        return replace(stepped, moments=ScaleMoments(r, stepped.moments))
 
     def _scale(self, state: ReplicaState) -> Tensor:
-        """α [*T, 1]."""
+        """a [*T, 1], the factor of gradients."""
         return (state.x.shape[-1] / (2 * self.workers * (state.moments.r + 1e-16))) ** 0.5
 
 
@@ -60,9 +60,9 @@ def int_sgd(
     compressor: Integers,
     update: SGD,
     workers: int,
-    beta: float = 0.9,  # β, how much of the average of ‖ĝ‖² is kept each round
+    beta: float = 0.9,  # β, weight of the old average of ‖ĝ‖²
 ) -> Algorithm:
-    """Workers multiply gradients by a number that all know, and round them to integers.
+    """Scale gradients by a common factor, round them to integers and add these up.
 
         round 1  ĝ = mean_i g_i,  r ← ‖ĝ‖²
         worker   a = √d/√(2n(r + 10⁻¹⁶)),  q_i = Int(a·g_i), at most ⌊(2^{b−1}−1)/n⌋ in absolute value
@@ -73,14 +73,14 @@ def int_sgd(
     Wire: 32d bits each way in round 1, then b·d up and b·d down. No scale is sent.
     Source: Mishchenko, Wang, Kovalev and Richtárik, IntSGD: Adaptive Floatless Compression of Stochastic Gradients,
     ICLR 2022 (arXiv 2102.08374), and the authors' code. For SGD ‖ĝ‖² is the paper's ‖x_t − x_{t−1}‖²/α².
-    Differences: In the authors' code workers send momenta; here momentum is the replica's. Their code rounds to the
-    nearest integer by default, and its bound of q_i need not be an integer. A scale a layer is not here.
-    Raises ValueError where b bits hold no sum of n integers.
+    Differences: The authors' code sends momenta; here momentum is the replica's. Their code rounds to the nearest
+    integer by default, and its bound of q_i need not be an integer. The paper's factors per layer are not here.
+    Raises ValueError if b bits cannot hold a sum of n integers.
     """
     largest = compressor.top // workers
     if not largest:
         raise ValueError(
-            f"workers={workers}: {compressor.width} bits hold no sum of so many integers; take more bits"
+            f"workers={workers}: {compressor.width} bits cannot hold a sum of so many integers; raise width"
         )
     up, down = (Direct(one, dense_rounds=1) for one in (compressor, IntegerMean(workers, compressor.width)))
     return IntSGD(uplink=up, downlink=down, update=update, workers=workers, largest=largest, beta=beta)

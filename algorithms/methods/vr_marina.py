@@ -1,4 +1,4 @@
-"""VR-MARINA: MARINA on batches, whose rare uncompressed rounds take full gradients."""
+"""VR-MARINA: MARINA on batches, with full gradients in its uncompressed rounds."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from .marina import Coin, Differences, Marina
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent(Differences):
-    """MARINA's channel for workers that form differences themselves."""
+class GradientDifferences(Differences):
+    """MARINA's channel for gradients that are differences already."""
 
     is_coordinatewise = True
 
@@ -46,7 +46,7 @@ def vr_marina(
     d: int | None = None,
     p: float | None = None,  # how often full gradients cross uncompressed; null: 1/(1+ω)
 ) -> Algorithm:
-    """MARINA for batches: differences are between gradients at two models on the same batch.
+    """MARINA on batches: send compressed differences of a batch's gradients at two models, and rare full gradients.
 
         all      θ_t = 1 in round 1, then with probability p, else 0; alike everywhere
         worker   θ_t = 1:  ∇f_i(x_t), of all rows          θ_t = 0:  c_i = C(g_i − p_i) on a batch, p_i at x_{t−1}
@@ -56,10 +56,10 @@ def vr_marina(
     State: ĝ [d] on the server; the previous x [d] on replicas.
     Wire: as `marina`.
     Source: as `marina`, Algorithm 2 for finite sums. With full gradients in every round it is MARINA.
-    Differences: The authors' code takes for p the smaller of 1/(1+ω) and b/(b+m), with b of a worker's m rows in a
-    batch; set `p` to it. The column `gradient_calls` counts two gradients a round, `epoch` one batch.
+    Differences: The authors' code sets p to the smaller of 1/(1+ω) and b/(b+m), for batches of b of a worker's m
+    rows; set `p` to it. `gradient_calls` counts two gradients and `epoch` one batch in every round, also if θ_t = 1.
     """
     if p is None and d is not None:
         p = 1 / (1 + compressor.omega(d))
     coin = Coin(p, seed)
-    return VRMarina(uplink=Sent(compressor, coin=coin), downlink=dense(), update=update, coin=coin)
+    return VRMarina(uplink=GradientDifferences(compressor, coin=coin), downlink=dense(), update=update, coin=coin)

@@ -28,10 +28,10 @@ class Cluster(ABC):
 
     is_first: whether this process is the one that measures. cuts: where the coordinates are cut into the parts of the
     server, of which the first processes have one each: 0, …, d; None where a process has all of it.
-    participation: which groups send in a round; None: all of them in every round.
+    participation: which groups send in a round; None: all of them.
 
-    group_size: every so many neighbouring workers form a group. They average their gradients uncompressed. To the
-    algorithm a group is one worker. With 1 there are no groups, and this speaks of workers where it says groups.
+    group_size: how many neighbouring workers form a group. They average their gradients uncompressed. To the
+    algorithm a group is one worker. With 1 every worker is a group.
     """
 
     is_first = True
@@ -82,7 +82,7 @@ class Cluster(ABC):
         return torch.stack([mean_of_stacked(group) for group in gradients.split(self.group_size, -2)], -2)
 
     def models_of_workers(self, models: Tensor) -> Tensor:
-        """The models [*T, W, d] at which workers take gradients, for the models of their groups [*T, G, d]."""
+        """Each group's model [*T, G, d] for all of its workers: [*T, W, d]."""
         if self.group_size == 1:
             return models
         return models.repeat_interleave(len(self.ids) // len(self.groups), -2)
@@ -111,7 +111,7 @@ class Cluster(ABC):
     def _send(
         self, stage: Stage, gradients: Tensor, workers: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> Sent:
-        """The messages of this process's workers that the server gets in round t, and the workers after they sent."""
+        """The messages of this process that reach the server in round t, and its workers after they sent."""
 
         def send(gradients: Tensor, workers: WorkerState) -> Sent:
             return stage.worker(gradients, workers, replica, lr, t, self.seed)

@@ -1,4 +1,4 @@
-"""A round's messages of those workers that take part."""
+"""The messages of one round if some workers are absent or late."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from algorithms.core.algorithm import Sent, WorkerState, as_dicts, from_dicts, m
 
 @dataclass
 class QueuedWorkers(WorkerState):
-    """Workers some of which are late."""
+    """Workers with a queue of messages, because some are late."""
 
-    queue: Any = None  # uint8 [*T, W, K·b]: of the last K exchanges the packed messages of b bytes, the oldest first
+    queue: Any = None  # uint8 [*T, W, K·b], packed messages of the last K exchanges, b bytes each, oldest first
 
 
 def send_some(
@@ -26,9 +26,9 @@ def send_some(
     senders: Collection[int],
     arrivals: Mapping[int, int],
 ) -> Sent:
-    """Let the senders `send`, and leave the others as they are: the messages that arrive, and the state of all.
+    """Let the senders `send` and leave other workers unchanged. Return what arrives, and the state of all workers.
 
-    arrivals: by worker, how many exchanges ago it made the message that arrives. The payload may have no rows.
+    arrivals: the workers from which a message arrives, and how many exchanges ago they made it. There may be none.
     """
     axis, ids = gradients.dim() - 2, state.ids.tolist()
     rows = torch.tensor([row for row, i in enumerate(ids) if i in senders], dtype=torch.int64)

@@ -20,9 +20,9 @@ _PATIENCE = 3.0  # seconds that other ranks have to say that they wait, too
 
 
 def shares(workers: int, ranks: int, groups: int | None = None) -> list[int]:
-    """How many of n workers every rank has: as evenly as they go, the first ranks one more where they do not.
+    """How many of n workers every rank has: equally many, or one more on the first ranks.
 
-    With groups a rank has whole groups, or a part of one. Raises UsageError if that cannot be.
+    With groups a rank has whole groups, or a part of one. Raises UsageError if neither is possible.
     """
     if groups and ranks <= groups:
         return [count * (workers // groups) for count in shares(groups, ranks)]
@@ -30,7 +30,8 @@ def shares(workers: int, ranks: int, groups: int | None = None) -> list[int]:
         return shares(workers // groups, ranks // groups) * groups
     if groups:
         raise UsageError(
-            f"cluster.groups={groups}: {ranks} ranks cannot share them; start at most {groups} ranks, or a multiple"
+            f"cluster.groups={groups}: {ranks} ranks cannot share them; start at most {groups} ranks, "
+            f"or a multiple of {groups}"
         )
     return [workers // ranks + (rank < workers % ranks) for rank in range(ranks)]
 
@@ -83,13 +84,13 @@ class Ranks:
         return value
 
     def collect(self, names: Iterable[str], make: Callable[[str], Content]) -> Iterator[tuple[str, Content]]:
-        """Every rank's names with the content that it makes of each, on rank 0; on the others nothing."""
+        """Send rank 0 what every rank makes for its names. Rank 0 yields names and contents, the others nothing."""
         return ((name, make(name)) for name in names)
 
     def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> list[Content]:
-        """What rank 0 reads for each of these names, which may differ between ranks.
+        """Let rank 0 read these names for this rank. Every rank calls this, with names of its own.
 
-        Raises FileNotFoundError where rank 0 cannot read one that this rank asks for.
+        Raises FileNotFoundError if rank 0 cannot read one of this rank's names.
         """
         return [read(name) for name in names]
 

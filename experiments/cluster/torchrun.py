@@ -26,8 +26,8 @@ class Torchrun(Cluster):
     order of workers, as the simulation does, so that both give the same bits on the same CPU with `threads=1`.
     Several threads, and a GPU, may add up a long vector in another order where it is the only one of its process.
 
-    A rank has whole groups, or a group has several ranks. The first of them leads: it averages the group's gradients,
-    exchanges messages with the server and tells the others both. All of them keep the group's state.
+    A rank has whole groups, or a group has several ranks. Then its first rank averages the group's gradients,
+    exchanges messages with the server and shares both with the others. All of them keep the group's state.
 
     timeout: seconds that ranks of a group wait for one another.
     """
@@ -49,7 +49,7 @@ class Torchrun(Cluster):
         self.is_first = rank == 0
         ranks_of_a_group = max(1, len(ranks) * group_size // sum(shares))
         leaders = ranks[::ranks_of_a_group]
-        self._groups = {leader: max(1, shares[leader] // group_size) for leader in leaders}  # by who leads them
+        self._groups = {leader: max(1, shares[leader] // group_size) for leader in leaders}  # how many each has
         self._leads, self._inside, between = rank in leaders, None, None
         if ranks_of_a_group > 1:
             within = timedelta(seconds=timeout)

@@ -29,7 +29,7 @@ def folder(run: RunConfig) -> Path:
 def settings(run: RunConfig) -> dict[str, Any]:
     """The keys of a run that affect its numbers, and the options of its parts except those annotated `Place`.
 
-    A key of the cluster that is null says that nothing is special there, and is left out.
+    Null keys of the cluster are left out, so that a new key leaves ids as they are.
     """
     cluster = {name: value for name, value in _of_numbers(run.cluster).items() if value is not None}
     own = _of_numbers(run) | {"cluster": cluster}

@@ -48,7 +48,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     if cluster.workers % (cluster.groups or 1):
         raise UsageError(f"cluster.groups={cluster.groups}: must divide cluster.workers={cluster.workers}")
     if cluster.groups and cluster.server == "sharded":
-        raise UsageError("cluster.server=sharded: does not know groups; set cluster.server=rank0")
+        raise UsageError("cluster.server=sharded: does not support cluster.groups; set cluster.server=rank0")
     complete(config)
     values |= {key: config[key] for key in ("rounds", "epochs", "eval_every")}
     for name in set(values["packages"]) - set(packages):

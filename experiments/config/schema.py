@@ -101,11 +101,11 @@ class ClusterConfig:
         affects="place",
     )
     participation: Annotated[PositiveFloat, Le(1)] | None = key(
-        None, "chance that a worker takes part in a round after the first; null: all workers in all rounds"
+        None, "probability that a worker takes part in a round after the first; null: all workers in all rounds"
     )
     absent: tuple[tuple[NonNegativeInt, PositiveInt, PositiveInt], ...] | None = key(
         None,
-        "absences by plan, such as [[3,100,200]]: worker 3 is absent from round 100 to 200; null: none",
+        "planned absences, such as [[3,100,200]]: worker 3 is absent from round 100 to 200; null: none",
         unit="triples of a worker, its first and its last round of absence",
     )
     late: tuple[tuple[NonNegativeInt, PositiveInt], ...] | None = key(
@@ -115,8 +115,8 @@ class ClusterConfig:
     )
     groups: PositiveInt | None = key(
         None,
-        "equal groups of neighbouring workers, each one worker of the method; inside a group gradients are averaged "
-        "uncompressed; null: no groups",
+        "number of equal groups of neighbouring workers; inside a group gradients are averaged uncompressed, and the "
+        "method sees one worker; null: no groups",
         unit="groups",
     )
     timeout: PositiveFloat = key(
@@ -125,7 +125,7 @@ class ClusterConfig:
 
     @property
     def group_size(self) -> int:
-        """Workers of a group."""
+        """The number of workers in a group."""
         return self.workers // (self.groups or self.workers)
 
 

@@ -24,11 +24,12 @@ KEPT = 2
 
 
 class Checkpoint:
-    """A folder that has for every state a folder <round>/ with worker-<i>.pt for every worker, of a server in K parts
-    server-<i>-of-<K>.pt for each, and, written when those are all there, shared.pt, without which it does not count.
+    """Saved states of a run, each in a folder <round>/.
 
-    The first rank writes what all others send it, and reads for them: only its machine needs the folder. A run can go
-    on with another number of ranks, and with the server in another form.
+    It has worker-<i>.pt for every worker, and server-<i>-of-<K>.pt for each of K parts of a server. shared.pt is
+    written last, and a folder without it does not count. Rank 0 writes what the other ranks send it, and reads for
+    them, so only its machine needs the folder. A run can resume with another number of ranks, or with its server in
+    another form.
     """
 
     def __init__(self, folder: Path, ranks: Ranks) -> None:
@@ -71,7 +72,7 @@ class Checkpoint:
 
         own: the trainer's current state. Tensors of workers and replica must have its shapes and dtypes.
         accept: raises an error for a state that cannot be this run's. All ranks call this, once the run's folder is
-        there. What is damaged is said on stderr. Raises RunError where there is no whole one, and LostContact.
+        there. Damage is reported on stderr. Raises RunError if no state is whole, and LostContact.
         """
         damage: list[str] = []
         found = iter(rounds(self._folder))
@@ -102,7 +103,7 @@ class Checkpoint:
         self._remove_but(set(rounds(self._folder)[:keep]))
 
     def _read(self, place: Path, ids: Sequence[int], own: dict) -> dict:
-        """The state in a folder, with the workers `ids`. All ranks call this. Raises ValueError for damage."""
+        """Read a state with the workers `ids` from a folder. All ranks call this. Raises ValueError for damage."""
 
         def read(*names: str) -> list[dict]:
             files = self._ranks.fetch([f"{name}.pt" for name in names], lambda name: (place / name).read_bytes())
@@ -157,7 +158,7 @@ def verify(folder: Path, workers: int) -> None:
 
 
 def _write(file: Path, tensors: bytes | memoryview, durable: bool = False) -> Path:
-    """Write a line with the SHA-256 of the file's run, round and name and of the tensors, and these."""
+    """Write tensors after a line with their SHA-256, which covers the file's run, round and name, too."""
     with atomic(file, durable) as temporary, temporary.open("wb") as stream:
         stream.write(_digest(file, tensors))
         stream.write(tensors)
@@ -165,7 +166,7 @@ def _write(file: Path, tensors: bytes | memoryview, durable: bool = False) -> Pa
 
 
 def _tensors(file: Path, content: bytes | memoryview) -> memoryview:
-    """What `_write` wrote behind the digest. Raises ValueError where the file's content is not that any more."""
+    """The tensors in a file's content. Raises ValueError if the checksum does not match."""
     end = bytes(content[:100]).find(b"\n") + 1
     tensors = memoryview(content)[end:]
     if bytes(content[:end]) != _digest(file, tensors):

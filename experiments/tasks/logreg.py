@@ -109,7 +109,7 @@ class LogisticRegression:
     def _sums(self, x: Tensor, batch: sp.csr_array | None, apart: bool) -> Tensor:
         """∇f_i(x) [T, W, d] without the regularizer, at x [d, T] or, `apart`, at workers' own [Wd, T].
 
-        batch: the rows of all workers, as many of each; None: all that there are.
+        batch: rows, equally many of every worker; None: all rows.
         """
         if batch is None:
             rows, margins = self.rows, _product(self._apart if apart else self._forward, x)

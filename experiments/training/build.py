@@ -85,7 +85,7 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
     if cluster.participation is cluster.absent is cluster.late is None:
         return None
     if cluster.server == "sharded":
-        raise UsageError("cluster.server=sharded: needs all workers' messages in time; take cluster.server=rank0")
+        raise UsageError("cluster.server=sharded: does not support absent or late workers; set cluster.server=rank0")
     n, plans = cluster.groups or cluster.workers, {"absent": cluster.absent or (), "late": cluster.late or ()}
     try:
         found = Participation(workers=n, seed=run.seed, chance=cluster.participation or 1.0, **plans)
@@ -176,7 +176,7 @@ def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorith
     unit = task.step_unit(algorithm)
     if run.cluster.groups and unit != 1:
         raise UsageError(
-            "task.step_unit: its step sizes are not for groups; set task.step_unit=one, or cluster.groups=null"
+            "task.step_unit: theory's step sizes are not for groups; set task.step_unit=one, or cluster.groups=null"
         )
     return kind(
         task,

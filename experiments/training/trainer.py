@@ -74,7 +74,8 @@ class Trainer:
             torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
         self.seconds += time.perf_counter() - begin
         self.diagnostics = {}
-        everyone = present is None or (present.share(t) == 1 and not present.late)  # or w and ĝ are of other workers
+        # With absent or late workers w and ĝ come from different ones.
+        everyone = present is None or (present.share(t) == 1 and not present.late)
         if diagnose and everyone and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
             wanted, _ = self.cluster.algorithm.worker_message(gradients, workers, before.replica, lr, t)
@@ -132,7 +133,7 @@ class Trainer:
         return {
             "t": self.t,
             "seconds": self.seconds,
-            "meter": {name: str(count) for name, count in asdict(self.meter).items()},  # fractions, too
+            "meter": {name: str(count) for name, count in asdict(self.meter).items()},  # may be fractions
             "cluster": as_dicts(self.state),
             "cuts": self.cluster.cuts,
             "statistics": self.statistics,

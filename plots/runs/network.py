@@ -12,9 +12,9 @@ own work included; or, for other hardware, r times the given `computing`. s is h
 average: less than 1 with local steps, 2 for PowerSGD, 1 where it is missing. Rounds to a level are those measured
 with the run's own n: the model does not say that more workers need fewer.
 
-With groups of m workers n is the number of groups. Each worker has averaged its gradient inside its group
-`bits_inside` / 64d times, by a ring all-reduce over links of their own: (m − 1)/m · bits_inside / inside_bandwidth
-and 2(m − 1) · inside_latency for each are added.
+With groups of m workers n is the number of groups. Inside a group, `bits_inside` / 64d gradients were averaged by a
+ring all-reduce over links of its own. That adds (m − 1)/m · bits_inside / inside_bandwidth, and 2(m − 1) ·
+inside_latency for every gradient.
 """
 
 from __future__ import annotations

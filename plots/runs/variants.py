@@ -204,7 +204,7 @@ def _differing(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
 def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
     """Dotted keys of a configuration with their values as on a command line, files known by their hashes alone.
 
-    A key of the cluster that is null is left out, as in a run's id: older runs do not have it.
+    Null keys of the cluster are left out, as in a run's id, because older runs do not have them.
     """
     leaves = {}
     for key, value in node.items():

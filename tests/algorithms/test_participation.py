@@ -127,11 +127,11 @@ class Other(Markov):
 @pytest.mark.parametrize(
     ("words", "method"),
     [
-        ("Unsaid needs .* because its class does not say needs_all = ''", Unsaid(dense(), dense(), SGD())),
-        ("Other does not say by mean_over", Algorithm(Other(TopK(k=2)), dense(), SGD())),
+        ("Unsaid needs .* because its class does not set needs_all = ''", Unsaid(dense(), dense(), SGD())),
+        ("its channel Other does not set mean_over", Algorithm(Other(TopK(k=2)), dense(), SGD())),
         ("increments, and SendersMean", Algorithm(Markov(TopK(k=2)), dense(), SGD(), combine=SendersMean())),
     ],
 )
-def test_a_class_that_does_not_say_that_it_can_do_without_workers_is_refused(words: str, method: Algorithm) -> None:
+def test_classes_that_do_not_declare_absence_are_refused(words: str, method: Algorithm) -> None:
     with pytest.raises(ValueError, match=words):
         some(chance=0.5).check(method, ROUNDS)

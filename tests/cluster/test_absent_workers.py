@@ -69,7 +69,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_ranks_come_to_what_the_simulation_comes_to(name: str, traffic: tuple, tmp_path: Path) -> None:
+def test_ranks_equal_the_simulation(name: str, traffic: tuple, tmp_path: Path) -> None:
     runs, sent = traffic
     assert_same(folder(runs[name]), go(*COMMON, *RUNS[name], f"results_dir={tmp_path}"))
     if name == "resumed":
@@ -98,23 +98,26 @@ def test_rows_are_the_same_with_a_chance_of_one(tmp_path: Path) -> None:
         (["algorithm=diloco", "algorithm.fragments=2"], "Streaming needs .* whether anything crossed"),
         (
             ["algorithm=distributed_lion", "algorithm.combine=mean"],
-            r"SignMean\(workers=20\) has codes for the mean of",
+            r"SignMean\(workers=20\) can send only a mean over",
         ),
-        (["algorithm=int_sgd"], r"IntegerMean\(workers=20, width=8\) has codes for the mean of all workers alone"),
+        (["algorithm=int_sgd"], r"IntegerMean\(workers=20, width=8\) can send only a mean over all workers"),
         (
             ["cluster.server=sharded"],
-            "cluster.server=sharded: needs all workers' messages",
+            "cluster.server=sharded: does not support absent",
         ),
         (
             ["cluster.late=[[3,2]]", "algorithm=ef21"],
-            "Algorithm has no exchange 2 rounds later.*dense_start=false",
+            "no message of the same form 2 rounds later.*dense_start=false",
         ),
-        (["cluster.late=[[3,15]]", "algorithm=local_sgd"], "LocalSteps has no .* take a multiple of the rounds"),
+        (
+            ["cluster.late=[[3,15]]", "algorithm=local_sgd"],
+            "no message of the same form 15 rounds later; take a multiple of the rounds",
+        ),
         (["cluster.late=[[3,2],[3,1]]"], r"cluster.late: \[3, 2\]: give a worker from 0 to 19, once"),
         (["cluster.absent=[[20,2,3]]"], r"cluster.absent: \[20, 2, 3\]: give a worker from 0 to 19"),
         (["cluster.absent=[[0,1,3]]"], "the first round of its absence, at least 2, and the last"),
     ],
 )
-def test_what_cannot_be_without_workers_is_refused(overrides: list[str], words: str) -> None:
+def test_settings_that_need_all_workers_are_refused(overrides: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         check(small("cluster.participation=0.5", *overrides))

@@ -36,7 +36,9 @@ RUNS = {
 def test_a_rank_has_whole_groups_or_a_part_of_one() -> None:
     assert shares(6, 2, 3) == [4, 2]
     assert shares(6, 4, 2) == [2, 1, 2, 1]
-    with pytest.raises(UsageError, match=r"cluster.groups=2: 3 ranks cannot share them; start at most 2 ranks, or a"):
+    with pytest.raises(
+        UsageError, match=r"cluster.groups=2: 3 ranks cannot share them; start at most 2 ranks, or a multiple of 2"
+    ):
         Launch(0, 3, 0, 3, "node0", 29500).check(8, 2)
 
 

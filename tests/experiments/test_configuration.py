@@ -108,7 +108,7 @@ REFUSED = {
     "seed=[0,1]": "seed=[0, 1]: must be a valid integer",
     "cluster.workers=0": "cluster.workers=0: must be greater than 0; it counts workers",
     "cluster.workers=8 cluster.groups=3": "cluster.groups=3: must divide cluster.workers=8",
-    "cluster.groups=4 cluster.server=sharded": "cluster.server=sharded: does not know groups",
+    "cluster.groups=4 cluster.server=sharded": "cluster.server=sharded: does not support cluster.groups",
     "threads=100000": "threads=100000: must be less than or equal to 1024; it counts threads",
     # options of classes
     "task=logreg/a9a task.dataset.url='https://me:secret@a.net/'": "the url of a.net has a password",
