@@ -330,7 +330,7 @@ def test_randomised_messages_depend_on_seed_round_worker_and_direction():
         (lambda: signum(TopK(k=2), SGD()), "a vote is of signs"),
         (lambda: signum(Sign(), SGD()).with_compressor(TopK(k=2)), "its step size is for that"),
         (lambda: distributed_lion(Sign(zero=True), SGD(), 3, "mean"), "combine=mean: "),
-        (lambda: int_sgd(Integers(), SGD(), 128), "workers=128: 8 bits hold no sum of so many integers"),
+        (lambda: int_sgd(Integers(), SGD(), 128), "workers=128: 8 bits cannot hold a sum of so many integers"),
         (lambda: Integers(17), "width=17: integers take 2 to 16 bits"),
     ],
 )
