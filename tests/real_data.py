@@ -11,13 +11,15 @@ SETS = ("a9a", "mushrooms", "phishing", "w8a")
 
 
 def linked(folder: Path) -> Path:
-    """A folder made for links to the LibSVM sets, so that what is cached lies elsewhere; without them the test is
-    skipped."""
+    """A folder made for links to the LibSVM sets and the texts, so that what is cached lies elsewhere; without the
+    sets the test is skipped."""
     for place in (below for above in PLACES for below in (above / "libsvm", above)):
         files = [next((file for file in place.glob(f"{name}*") if file.is_file()), None) for name in SETS]
         if all(files):
             folder.mkdir(parents=True)
             for file in filter(None, files):
                 (folder / file.name).symlink_to(file.resolve())
+            if text := next((above / "text" for above in PLACES if (above / "text").is_dir()), None):
+                (folder / "text").symlink_to(text.resolve())
             return folder
     pytest.skip(f"the LibSVM sets are in none of {', '.join(map(str, PLACES))}; make data fetches them")
