@@ -60,8 +60,10 @@ FRAGMENTS = {  # of models of several tensors
         *("algorithm.mixing=0.5", "algorithm.uplink_only=false"),
     ),
 }
-# Their server needs vectors whole.
-WHOLE = {"demo", "dion", "ef21_muon", "powersgd", "sparseloco", "sparseloco senders"}
+# Their server, or IntSGD's replicas, need vectors whole.
+WHOLE = {"demo", "dion", "ef21_muon", "int_sgd", "powersgd", "sparseloco", "sparseloco senders"}
+# The image task has no full gradients.
+ON_IMAGES = tuple(name for name in VARIANTS if name != "vr_marina")
 
 TASKS = {
     "logreg": ("task=logreg/breast_cancer", "eval_every=2"),
@@ -95,9 +97,10 @@ def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str)
             (*setting, tuple(VARIANTS), None)
             for setting in [
                 *(("logreg", 1, 4), ("logreg", 2, 4), ("logreg", 2, 8), ("logreg", 4, 4), ("logreg", 4, 8)),
-                *(("batches", 2, 8), ("batches", 4, 4), ("digits", 2, 8), ("digits", 4, 4)),
+                *(("batches", 2, 8), ("batches", 4, 4)),
             ]
         ),
+        *(("digits", *shared, ON_IMAGES, None) for shared in ((2, 8), (4, 4))),
         ("language", 2, 4, (*LANGUAGE, "diloco", *FRAGMENTS), None),
         ("batches", 2, 6, tuple(VARIANTS), 3),  # of two groups and of one
         ("batches", 4, 6, tuple(VARIANTS), 2),  # of two workers of a group and of one
