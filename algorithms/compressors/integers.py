@@ -47,7 +47,7 @@ class Integers(Unscaled):
 class IntegerMean(Unscaled):
     """C(x) is the nearest k/n with an integer |k| < 2^{b−1}, b = `width`, n = `workers`: b·d bits.
 
-    A mean of n integers whose sum fits b bits crosses exactly.
+    If the sum of n integers fits b bits, their mean crosses exactly.
     """
 
     workers: int

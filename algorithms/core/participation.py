@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from ..utils.seeding import keyed_seed
+from ..utils.seeding import shows_heads
 from .aggregation import Mean, Nothing
 from .algorithm import Algorithm, Stage
 from .channels import Channel
@@ -98,4 +99,10 @@ class Participation:
     def _sends(self, i: int, t: int) -> bool:
         if any(i == who and first <= t <= last for who, first, last in self.absent):
             return False
-        return t == 1 or keyed_seed(self.seed, "coin", t, i) < self.chance * 2**63
+        return t == 1 or i in _heads(self.seed, self.chance, self.workers, t)
+
+
+@lru_cache(maxsize=64)  # a round asks several times, and for rounds before it
+def _heads(seed: int, chance: float, workers: int, t: int) -> frozenset[int]:
+    """The workers whose coins show heads in round t."""
+    return frozenset(i for i in range(workers) if shows_heads(chance, seed, "coin", t, i))

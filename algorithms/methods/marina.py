@@ -6,7 +6,8 @@ from torch import Tensor
 
 from ..core.algorithm import Payloads, ServerState
 from ..core.channels import Memory
-from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Payload, check_shares, dense, keyed_seed
+from ..utils.seeding import shows_heads
+from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Payload, check_shares, dense
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Coin:
 
     def at(self, t: int) -> bool:
         """Whether it shows heads in round t (from 1)."""
-        return t == 1 or keyed_seed(self.seed, "coin", t) < self.chance * 2**63
+        return t == 1 or shows_heads(self.chance, self.seed, "coin", t)
 
 
 @dataclass(frozen=True, kw_only=True)

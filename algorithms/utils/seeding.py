@@ -15,6 +15,11 @@ def keyed_seed(*name: int | str) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
+def shows_heads(chance: float, *name: int | str) -> bool:
+    """Whether a coin of this name shows heads, which it does with probability `chance`."""
+    return keyed_seed(*name) < chance * 2**63
+
+
 class MessageKey(NamedTuple):
     """Names one message of one round: what a randomised compressor draws from, the same before and after a resume,
     in one process or in many."""

@@ -87,12 +87,12 @@ class Ranks:
         """Send rank 0 what every rank makes for its names. Rank 0 yields names and contents, the others nothing."""
         return ((name, make(name)) for name in names)
 
-    def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> list[Content]:
+    def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> Iterable[Content]:
         """Let rank 0 read these names for this rank. Every rank calls this, with names of its own.
 
         Raises FileNotFoundError if rank 0 cannot read one of this rank's names.
         """
-        return [read(name) for name in names]
+        return map(read, names)  # one in memory at a time
 
     def missing(self, error: BaseException) -> str:
         """Which ranks did not answer, in words, where an error comes of that; else nothing."""
@@ -169,7 +169,7 @@ class Group(Ranks):
             for name in theirs:
                 yield name, _receive(rank) if rank else make(name)
 
-    def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> list[Content]:
+    def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> Iterable[Content]:
         everyones = self._gathered(names)
         if not self.is_first:
             found = [_receive(0) for _ in names]

@@ -107,8 +107,8 @@ class Checkpoint:
 
         def read(*names: str) -> list[dict]:
             files = self._ranks.fetch([f"{name}.pt" for name in names], lambda name: (place / name).read_bytes())
-            checked = [_tensors(place / f"{name}.pt", content) for name, content in zip(names, files, strict=True)]
-            return [_load(tensors, own["statistics"].device) for tensors in checked]
+            device, files = own["statistics"].device, zip(names, files, strict=True)
+            return [_load(_tensors(place / f"{name}.pt", content), device) for name, content in files]
 
         [shared] = read("shared")
         count = len(shared.get("cuts") or [0]) - 1

@@ -48,8 +48,8 @@ class RunFolder:
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
     what it was at the checkpoint, so that no row stands there twice. Checksums (`plots.runs.checksums`) show what was
-    changed since, and status.json counts on the rows that were there when it was written. Only rank 0
-    reads and writes, so only its machine needs the folder. Files survive a power cut. Rows do, too, once a checkpoint
+    changed since, and status.json counts on the rows that were there when it was written. Only rank 0 reads
+    and writes, so only its machine needs the folder. Files survive a power cut. Rows do, too, once a checkpoint
     relies on them.
     """
 

@@ -90,7 +90,7 @@ class LogisticRegression:
         return torch.zeros(len(self._ids), 0, dtype=self.dtype)
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        return self._gradients(x, None if self.batch_size is None else self._batch(t)), statistics
+        return self._gradients(x, self._batch(t)), statistics
 
     def full_gradients(self, x: Tensor) -> Tensor:
         return self._gradients(x, None)
@@ -102,8 +102,7 @@ class LogisticRegression:
         return gradients.add_(self._regularizer_gradient(x).unsqueeze(-2))
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        batch = None if self.batch_size is None else self._batch(t)
-        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), batch, apart=True)
+        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), self._batch(t), apart=True)
         return sums.add_(self._regularizer_gradient(x)), statistics
 
     def _sums(self, x: Tensor, batch: sp.csr_array | None, apart: bool) -> Tensor:
@@ -180,8 +179,10 @@ class LogisticRegression:
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return (self.regularization * 2 * x).div_((x * x).add_(1).square_())
 
-    def _batch(self, t: int) -> sp.csr_array:
-        """The rows y_j a_j that the workers at hand draw in round t, in worker order."""
+    def _batch(self, t: int) -> sp.csr_array | None:
+        """The rows y_j a_j that the workers at hand draw in round t, in worker order. None: all of them."""
+        if self.batch_size is None:
+            return None
         drawn = []
         for worker in self._ids:
             random = np.random.default_rng(keyed_seed(self.seed, "batch", worker, t))
