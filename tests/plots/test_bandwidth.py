@@ -70,9 +70,7 @@ def write(place: Path) -> Path:
     return path
 
 
-def test_a_figure_of_times_leaves_its_files_and_verdicts(
-    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_figure_of_times_leaves_its_files_and_verdicts(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(curves, "save", lambda figure, *targets: [target.touch() for target in targets])
     place, times = tmp_path / "figure", TIMES.replace(measured=str(write(tmp_path)))
     figure = FIGURE.replace(times=times, claims=(*QUICK, NEAR))
