@@ -82,7 +82,7 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
 def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | None:
     """Who sends in a round; None: all workers. Raises UsageError if the algorithm needs all of them."""
     cluster = run.cluster
-    if cluster.participation is cluster.absent is cluster.late is None:
+    if not (cluster.participation or cluster.absent or cluster.late):
         return None
     if cluster.server == "sharded":
         raise UsageError("cluster.server=sharded: does not support absent or late workers; set cluster.server=rank0")

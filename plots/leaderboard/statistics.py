@@ -7,6 +7,7 @@ level, or diverged. docs/leaderboard.md explains the rules.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from itertools import combinations
@@ -114,14 +115,17 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
     ALPHA. If there are too few pairs to reach that even when all agree, the verdict is `NOT_TOLD`; otherwise `TIE`.
     Seeds that give both algorithms the same numbers count as one pair.
     """
-    columns = needs[["bits", "digest"]]
-    parts = {str(name): rows.droplevel("algorithm") for name, rows in columns.groupby("algorithm")}
+    runs: dict[str, dict[tuple[str, int], tuple[float, int]]] = defaultdict(dict)
+    for (task, name, seed), bits, digest in needs[["bits", "digest"]].itertuples():
+        runs[name][task, seed] = bits, digest
     found = []
-    for one, other in combinations(parts, 2):
-        both = parts[one].merge(parts[other], on=["task", "seed"], suffixes=("", "_other")).reset_index()
-        both = both.drop_duplicates(["task", "digest", "digest_other"])
-        p, sign = signed_rank(differences(both["bits"].to_numpy(), both["bits_other"].to_numpy()))
-        found.append((one, other, len(both), p, one if sign > 0 else other))
+    for one, other in combinations(sorted(runs), 2):
+        pairs = {}
+        for run in runs[one].keys() & runs[other].keys():
+            (mine, digest), (theirs, other_digest) = runs[one][run], runs[other][run]
+            pairs[run[0], digest, other_digest] = mine, theirs
+        p, sign = signed_rank(differences(*np.array(list(pairs.values())).reshape(-1, 2).T))
+        found.append((one, other, len(pairs), p, one if sign > 0 else other))
     rows = pd.DataFrame(found, columns=["one", "other", "pairs", "p", "winner"])
     rows["corrected"] = holm(rows["p"].to_numpy())
     is_ahead, can_tell = rows["corrected"] < ALPHA, rows["pairs"] >= least_pairs(len(rows))
