@@ -145,7 +145,9 @@ def test_a_message_stays_on_the_gpu(compressor: Compressor, gpu: PretendedGpu) -
 @pytest.mark.parametrize("options", ["plain", pytest.param("other", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("compressor", "methods"), CASES, ids=str)
 @pytest.mark.parametrize("is_packed", [pytest.param(False, marks=pytest.mark.slow), True], ids=["dense", "packed"])
-def test_a_round_stays_on_the_gpu(is_packed, compressor, methods, options, gpu):
+def test_a_round_stays_on_the_gpu(
+    is_packed: bool, compressor: Compressor, methods: list[str], options: str, gpu: PretendedGpu
+) -> None:
     """But for what is drawn on the CPU, and the seeds that random_k's receiver reads."""
     reads = is_packed and isinstance(getattr(compressor, "compressor", compressor), RandomK)
     tried = [one for method in methods if (one := algorithm(method, compressor, options))]

@@ -53,7 +53,9 @@ def _ended(folder: Path, ranks: int, act: Callable) -> list:
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [(2, None), (None, 4, 2)])
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_goes_on_with_any_number_of_ranks(name, ranks, uninterrupted, tmp_path):
+def test_a_run_goes_on_with_any_number_of_ranks(
+    name: str, ranks: tuple, uninterrupted: dict[str, Path], tmp_path: Path
+) -> None:
     run = variant(*COMMON, *RUNS[name], results=tmp_path / "results")
     path, again = folder(run), partial(run_each, [run])
     for part, (before, stop, size) in enumerate(zip((4, 5), (5, 7), ranks[:-1], strict=False)):
@@ -137,7 +139,9 @@ def test_a_checkpoint_of_another_configuration_is_refused(stopped: Path, run: Ru
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damaged", [("5",), ("4", "5")])
-def test_what_one_rank_finds_damaged_all_leave_out(damaged, stopped, uninterrupted, run, tmp_path):
+def test_what_one_rank_finds_damaged_all_leave_out(
+    damaged: tuple, stopped: Path, uninterrupted: dict[str, Path], run: RunConfig, tmp_path: Path
+) -> None:
     for round in damaged:  # in a file that the second rank reads
         file = stopped / "checkpoint" / round / "worker-6.pt"
         content = bytearray(file.read_bytes())
@@ -162,7 +166,9 @@ def _elsewhere(run: RunConfig) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_though_its_machines_share_no_results(stopped, uninterrupted, run, tmp_path):
+def test_a_run_goes_on_though_its_machines_share_no_results(
+    stopped: Path, uninterrupted: dict[str, Path], run: RunConfig, tmp_path: Path
+) -> None:
     first, _ = fine(launched(tmp_path / "again", 2, partial(_elsewhere, run)))
     assert f"resumed at round 5: {stopped}" in first
     assert_same(stopped, uninterrupted["logreg"])

@@ -107,7 +107,9 @@ def runs(task: str, workers: int, names: Sequence[str], place: Path, *more: str)
         ("language", 4, 8, (*LANGUAGE, "diloco", *FRAGMENTS), 2),
     ],
 )
-def test_ranks_equal_the_simulation(task, ranks, workers, names, groups, tmp_path):
+def test_ranks_equal_the_simulation(
+    task: str, ranks: int, workers: int, names: tuple[str, ...], groups: int | None, tmp_path: Path
+) -> None:
     """All variants simulated, and all on so many ranks in one launch."""
     more = [f"cluster.groups={groups}"] if groups else []
     alone, together = (runs(task, workers, names, tmp_path / place, *more) for place in ("alone", "together"))
@@ -136,7 +138,9 @@ def in_small_pieces(runs: list[RunConfig]) -> None:
         ("language", 2, 4, LANGUAGE),
     ],
 )
-def test_ranks_that_share_the_server_equal_the_simulation(task, ranks, workers, names, tmp_path):
+def test_ranks_that_share_the_server_equal_the_simulation(
+    task: str, ranks: int, workers: int, names: Sequence[str], tmp_path: Path
+) -> None:
     alone = runs(task, workers, names, tmp_path / "alone")
     together = runs(task, workers, names, tmp_path / "together", SHARDED)
     run_each(alone)

@@ -129,7 +129,9 @@ def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
         (SRUN | {"SLURM_LOCALID": "0"}, "error: rank 9: so it is\n"),  # the first one of another machine
     ],
 )
-def test_who_says_what_is_wrong(variables, said, set_, monkeypatch, capsys):
+def test_who_says_what_is_wrong(
+    variables: dict, said: str, set_: Set, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     set_(variables)
     with pytest.raises(SystemExit), exit_with_message():
@@ -138,7 +140,9 @@ def test_who_says_what_is_wrong(variables, said, set_, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("seen", "task", "device"), [(1, 3, "cuda:0"), (2, 3, "cuda:1"), (8, 3, "cuda:3")])
-def test_gpus_of_a_task_of_srun(seen, task, device, set_, monkeypatch):
+def test_gpus_of_a_task_of_srun(
+    seen: int, task: int, device: str, set_: Set, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With --gpus-per-task a task sees its own GPUs alone, unless --gpu-bind=none shows it all."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: seen)

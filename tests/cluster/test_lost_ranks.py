@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -65,7 +66,9 @@ def _fail() -> None:
 @pytest.mark.parametrize(
     ("do", "rank"), [(kill, 1), *(pytest.param(*how, marks=pytest.mark.slow) for how in ((kill, 0), (_fail, 1)))]
 )
-def test_a_rank_that_dies_or_crashes(do, rank, run, tmp_path, capsys):
+def test_a_rank_that_dies_or_crashes(
+    do: Callable, rank: int, run: RunConfig, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, do, partial(run_each, [run])))
     lost, left = ranks[rank], ranks[1 - rank]
     assert lost.code == -9 if do is kill else "ZeroDivisionError: by what?" in lost.said
@@ -85,7 +88,9 @@ def _stop() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("how", "silent", "size"), [(_stop, 0, 2), (_stop, 2, 3), (partial(time.sleep, 600), 1, 2)])
-def test_a_rank_that_does_not_answer_is_named(how, silent, size, run, tmp_path):
+def test_a_rank_that_does_not_answer_is_named(
+    how: Callable, silent: int, size: int, run: RunConfig, tmp_path: Path
+) -> None:
     hanging = partial(at_round, 7, silent, how, partial(run_each, [_with_timeout(run, TIMEOUT)]))
     launch = Launch(tmp_path / "first", size, hanging)
     for number, process in enumerate(launch.ranks):
@@ -124,7 +129,9 @@ def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rank", "taken"), [(0, False), (1, False), (1, True)])
-def test_ranks_that_never_come_or_a_port_that_never_answers(rank, taken, run, tmp_path):
+def test_ranks_that_never_come_or_a_port_that_never_answers(
+    rank: int, taken: bool, run: RunConfig, tmp_path: Path
+) -> None:
     begin = time.monotonic()
     with closing(socket.socket()) as listener:  # takes what it is sent
         listener.bind(("127.0.0.1", 0 if taken else free_port()))

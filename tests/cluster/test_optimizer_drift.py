@@ -251,7 +251,9 @@ def test_what_differs_is_named_on_every_rank_and_nothing_has_changed(name: str, 
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_a_layer_without_a_gradient_on_any_rank_stays_and_one_missing_on_some_counts_as_zero(name, ranks):
+def test_a_layer_without_a_gradient_on_any_rank_stays_and_one_missing_on_some_counts_as_zero(
+    name: str, ranks: list[dict]
+) -> None:
     """As in a simulation whose x is put back there. Memories go on as with a gradient of zeros."""
     cluster, counting = Simulated(SIGN, RANKS, seed=3), torch.tensor(STAYS[name][1]).T
     state = cluster.start(vector(network()))
@@ -334,7 +336,9 @@ def test_groups_cross_in_two_messages_and_equal_simulations_of_their_own(ranks: 
 
 @pytest.mark.parametrize("which", ALGORITHMS)
 @pytest.mark.parametrize("name", SKIPS)
-def test_a_gradient_that_is_not_finite_leaves_the_round_out_on_all_ranks(name, which, ranks):
+def test_a_gradient_that_is_not_finite_leaves_the_round_out_on_all_ranks(
+    name: str, which: str, ranks: list[dict]
+) -> None:
     expected = simulated(ALGORITHMS[which], RANKS, STEPS, left_out=AT)
     bits = counted(ALGORITHMS[which], D, STEPS - 1).bits
     for results in ranks:

@@ -26,7 +26,9 @@ from algorithms import CompressedOptimizer
         ("hsdp", 100, 4),
     ],
 )
-def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(name, length, size, tmp_path):
+def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
+    name: str, length: int, size: int, tmp_path: Path
+) -> None:
     check_recipe(name, length, size, tmp_path)
 
 

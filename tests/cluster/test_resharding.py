@@ -162,7 +162,9 @@ def test_as_many_ranks_go_on_bit_for_bit(name: str, saved: list[dict]) -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_another_number_of_ranks_goes_on_from_the_mean_of_the_memories(name, saved, others):
+def test_another_number_of_ranks_goes_on_from_the_mean_of_the_memories(
+    name: str, saved: list[dict], others: list[dict]
+) -> None:
     """As a simulation of so many workers does whose memories are that mean."""
     before, n = [results[name]["state"] for results in saved], len(others)
     cluster = Simulated(ALGORITHMS[name], n, seed=3)

@@ -250,7 +250,9 @@ def test_what_else_crosses_is_for_measurements_checkpoints_and_to_agree(name: st
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("name", SHARDED)
-def test_messages_to_a_sharded_server_are_as_many_as_said_of_the_bytes_that_are_counted(name, traffic):
+def test_messages_to_a_sharded_server_are_as_many_as_said_of_the_bytes_that_are_counted(
+    name: str, traffic: tuple
+) -> None:
     """But that every server gets the scale of a message."""
     runs, ranks = traffic
     task = build_task(runs[name])

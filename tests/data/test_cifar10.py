@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cifar10_support import FOLDER, OFFICIAL, TARBALL, npm_files, official_files, small_arrays, tar_gz, trust
-from data_support import Web
+from data_support import Leftovers, Web
 
 from common.errors import DataError
 from data import cifar10, download
@@ -85,7 +85,9 @@ def test_real_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("form", "folder"), [*((form, "") for form in FORMS), (OFFICIAL, "cifar10")])
-def test_offline_files_are_found(web, small, tmp_path, leftovers, form, folder):
+def test_offline_files_are_found(
+    web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers, form: str, folder: str
+) -> None:
     put(small, form, tmp_path / "d" / folder)
     before = leftovers("d")
     for _ in ("from the files", "from the cache"):
@@ -96,7 +98,9 @@ def test_offline_files_are_found(web, small, tmp_path, leftovers, form, folder):
 
 
 @pytest.mark.parametrize("trouble", ["nobody answers", "half of it"])
-def test_npm_where_the_host_does_not_give_it(web, small, tmp_path, leftovers, trouble):
+def test_npm_where_the_host_does_not_give_it(
+    web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers, trouble: str
+) -> None:
     body = tar_gz(official_files(small), FOLDER)
     web.files["/x"] = body[: len(body) // 2]
     url = NOWHERE if trouble == "nobody answers" else f"{web.url}/x"
@@ -119,7 +123,9 @@ def test_npm_where_the_host_does_not_give_it(web, small, tmp_path, leftovers, tr
         ("/bin/sleep 20", "timed out after 0."),
     ],
 )
-def test_neither_host_nor_npm(tmp_path, monkeypatch, leftovers, commands, reason):
+def test_neither_host_nor_npm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, commands: str, reason: str
+) -> None:
     monkeypatch.setattr(download, "PATIENCE", 0.3)
     if commands:
         npm_does(commands, tmp_path)

@@ -48,7 +48,14 @@ ALL = [*libsvm.PINNED, "cifar10", "shakespeare"]
         (["cifar10", "a9b"], [], "2"),
     ],
 )
-def test_fetching_from_the_command_line(arguments, expected, status, asked, monkeypatch, capsys):
+def test_fetching_from_the_command_line(
+    arguments: list[str],
+    expected: Asked,
+    status: str,
+    asked: Asked,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
     monkeypatch.setattr(sys, "argv", ["data", *arguments])
     code = None
     try:

@@ -72,7 +72,9 @@ def random_set() -> tuple[np.ndarray, np.ndarray, bytes]:
 
 
 @pytest.mark.parametrize(("name", "pack"), [*((f"my.txt{suffix}", PACK[suffix]) for suffix in PACK), *ODD.items()])
-def test_every_format_equals_the_dense_truth(tmp_path, monkeypatch, name, pack):
+def test_every_format_equals_the_dense_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pack: Callable[[bytes], bytes]
+) -> None:
     dense, raw, text = random_set()
     file = written(tmp_path, name, pack(text))
     for _ in ("from the file", "from the cache"):

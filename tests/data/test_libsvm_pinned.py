@@ -55,7 +55,9 @@ def test_unknown_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["ConnectionError", "404", "ReadTimeout", ""])
-def test_a_host_that_does_not_give_it(web, tiny, tmp_path, monkeypatch, leftovers, trouble):
+def test_a_host_that_does_not_give_it(
+    web: Web, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, trouble: str
+) -> None:
     url = "http://127.0.0.1:9" if trouble == "ConnectionError" else web.url
     monkeypatch.setattr(download, "TIMEOUT", 0.2)
     if trouble != "404":
@@ -77,7 +79,9 @@ def test_a_host_that_does_not_give_it(web, tiny, tmp_path, monkeypatch, leftover
         (b"<html>\nnot found\n</html>\n", "line 1: expected a label, then index:value"),
     ],
 )
-def test_wrong_content_from_the_host(web, tiny, tmp_path, leftovers, body, reason):
+def test_wrong_content_from_the_host(
+    web: Web, tiny: str, tmp_path: Path, leftovers: Leftovers, body: bytes, reason: str
+) -> None:
     web.files["/tiny"] = body
     with pytest.raises(DataError) as caught:
         libsvm.load("tiny", tmp_path, web.url)

@@ -46,7 +46,9 @@ def entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     return run
 
 
-def test_an_entry_has_all_trials_and_seeds_and_is_checked(entered, capsys):
+def test_an_entry_has_all_trials_and_seeds_and_is_checked(
+    entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = entered("algorithm.warmup=0.5", tasks=1, algorithm="onebit_adam")
     rows = read_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
@@ -103,7 +105,9 @@ def test_the_runs_of_a_track_are_right(track: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_entry_that_was_interrupted_is_the_same(entered, at_round):
+def test_an_entry_that_was_interrupted_is_the_same(
+    entered: Callable[..., Path], at_round: Callable[..., None]
+) -> None:
     whole = entered(place="whole")
     at_round(6, lambda: signal.raise_signal(signal.SIGINT))  # trials have four rounds
     with pytest.raises(SystemExit, match="130"):
@@ -126,7 +130,9 @@ def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path])
 
 
 @pytest.mark.slow
-def test_one_seed_is_compared_with_the_committed_entry(entered, monkeypatch, capsys):
+def test_one_seed_is_compared_with_the_committed_entry(
+    entered: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     committed, mine = entered(tasks=1, place="whole"), entered("seeds=[0]", tasks=1, place="mine")
     monkeypatch.setattr("experiments.figures.committed.PLACE", committed.parents[2])
     with pytest.raises(SystemExit, match="1"):

@@ -16,7 +16,9 @@ sys.path += [str(Path(__file__).resolve().parents[1] / name) for name in ("clust
     ("name", "package", "length"),
     [("accelerate_loop", "accelerate", 8), ("lightning_trainer", "lightning", 8), ("hf_trainer", "transformers", 30)],
 )
-def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(name, package, length, size, tmp_path):
+def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
+    name: str, package: str, length: int, size: int, tmp_path: Path
+) -> None:
     if not find_spec(package):
         pytest.skip(f"{package} is not installed: make test-frameworks")
     from recipe_support import check_recipe

@@ -70,7 +70,9 @@ def write(place: Path) -> Path:
     return path
 
 
-def test_a_figure_of_times_leaves_its_files_and_verdicts(folders, tmp_path, monkeypatch):
+def test_a_figure_of_times_leaves_its_files_and_verdicts(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(curves, "save", lambda figure, *targets: [target.touch() for target in targets])
     place, times = tmp_path / "figure", TIMES.replace(measured=str(write(tmp_path)))
     figure = FIGURE.replace(times=times, claims=(*QUICK, NEAR))

@@ -78,7 +78,9 @@ def test_evaluations_before_a_round_are_left_out() -> None:
         (0.5, np.where(EVERY_TEN == 100, math.nan, 1.0), NOT_DECIDABLE, "b has no value at 1 of 10 budgets"),
     ],
 )  # fmt: skip
-def test_a_value_that_is_missing_is_lost_by_the_subject_and_decides_nothing_of_another(mine, theirs, expected, text):
+def test_a_value_that_is_missing_is_lost_by_the_subject_and_decides_nothing_of_another(
+    mine: object, theirs: object, expected: str, text: str
+) -> None:
     finding = ahead_at_equal(losses(a=mine, b=theirs), "a", ["b"], 0.9, "train_loss")
     assert (finding.verdict, finding.measured) == (expected, text)
 
@@ -291,7 +293,9 @@ BLIND = reaching(50, 10).assign(test_accuracy=math.nan)
         (BLIND, both(0, 320), "train_loss test_accuracy", 50, FAILS, "; test_accuracy: not measured in both"),
     ],
 )  # fmt: skip
-def test_fewer_bits(subject, reference, metrics, times, expected, text):
+def test_fewer_bits(
+    subject: pd.DataFrame, reference: pd.DataFrame, metrics: str, times: float, expected: str, text: str
+) -> None:
     finding = fewer_bits({"a": subject, "r": reference}, "a", "r", metrics.split(), times, within=1.5, alike=1.1)
     assert finding.verdict == expected
     assert text in finding.measured

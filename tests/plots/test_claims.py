@@ -42,7 +42,9 @@ def verdict(check: str, curves: dict[str, pd.DataFrame], **options: object) -> s
         ("second_moment_grows", "second_moment", 4.1, np.nan, NOT_DECIDABLE, "–"),
     ],
 )
-def test_two_curves_are_compared_at_their_ends(check, metric, mine, theirs, expected, text):
+def test_two_curves_are_compared_at_their_ends(
+    check: str, metric: str, mine: float, theirs: float, expected: str, text: str
+) -> None:
     # Rounds 0 to 90 say the opposite.
     ends = {"a": [theirs] * 10 + [mine], "b": [mine] * 10 + [theirs]}
     curves = {name: flat(1.0).assign(**{metric: values}) for name, values in ends.items()}
@@ -282,7 +284,9 @@ def over_seeds(ratios: dict[int, float], negated: bool = False) -> tuple[str, st
         ({5: 1.5}, HOLDS, "1.5×"),
     ],
 )
-def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(ratios, expected, measured):
+def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(
+    ratios: dict[int, float], expected: str, measured: str
+) -> None:
     opposite = {HOLDS: FAILS, FAILS: HOLDS, NOT_DECIDABLE: NOT_DECIDABLE}[expected]
     swapped = measured.replace("holds:", "!").replace("fails:", "holds:").replace("!", "fails:")
     assert over_seeds(ratios) == (expected, measured)

@@ -44,5 +44,7 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
         (("margin",), (), None),
     ],
 )
-def test_what_step_sizes_are_selected_by(measured, declared, metric):
+def test_what_step_sizes_are_selected_by(
+    measured: tuple[str, ...], declared: tuple[str, ...], metric: str | None
+) -> None:
     assert metric_among(measured, *declared) == metric

@@ -67,7 +67,9 @@ def archive(request: pytest.FixtureRequest, arrays: Arrays, monkeypatch: pytest.
 @pytest.mark.slow
 @given(EDITS, st.booleans())
 @on_files
-def test_an_archive_gives_the_set_or_is_refused(arrays, archive, tmp_path_factory, edits, within):
+def test_an_archive_gives_the_set_or_is_refused(
+    arrays: Arrays, archive: bytes, tmp_path_factory: pytest.TempPathFactory, edits: list[Edit], within: bool
+) -> None:
     """Its own bytes are changed, or those of what is packed in it."""
     changed = gzip.compress(edited(gzip.decompress(archive), edits), 1) if within else edited(archive, edits)
     place = tmp_path_factory.getbasetemp() / "set.tar.gz"

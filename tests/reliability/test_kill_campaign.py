@@ -139,7 +139,9 @@ def cases(short: int, long: int) -> list:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "ranks", "rank", "every"), cases(40, 1))
-def test_killed_before_a_change(name, ranks, rank, every, seed, tmp_path):
+def test_killed_before_a_change(
+    name: str, ranks: int | None, rank: int, every: int, seed: int, tmp_path: Path
+) -> None:
     victim, dice, number = Victim(name, ranks, tmp_path), random.Random(seed), 1
     while victim.killed(partial(before_change, number, rank, victim.act())):
         if dice.random() < 0.5:
@@ -151,7 +153,9 @@ def test_killed_before_a_change(name, ranks, rank, every, seed, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "ranks", "rank", "times"), cases(2, 20))
-def test_killed_within_a_write(name, ranks, rank, times, seed, tmp_path):
+def test_killed_within_a_write(
+    name: str, ranks: int | None, rank: int, times: int, seed: int, tmp_path: Path
+) -> None:
     victim, dice = Victim(name, ranks, tmp_path), random.Random(seed)
     while victim.kills < times:
         size = dice.choice([dice.randrange(500), dice.randrange(victim.largest)])

@@ -153,7 +153,9 @@ def interrupted(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("prepare", [finished, interrupted])
 @pytest.mark.parametrize("times", [30, pytest.param(800, marks=pytest.mark.soak)])
-def test_damage_is_named_and_all_else_shown(prepare, times, seed, tmp_path):
+def test_damage_is_named_and_all_else_shown(
+    prepare: Callable[[Path], None], times: int, seed: int, tmp_path: Path
+) -> None:
     place = Place(tmp_path / "results", prepare)
     tried, found = faults(place, seed=seed, times=times)
     assert tried >= times / 2  # the rest changed nothing
