@@ -21,30 +21,32 @@ from experiments.config.compose import ROOT
 from experiments.config.run import read
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration.processes import GRACE
-from experiments.run_store.code import changes, loaded
+from experiments.run_store.code import changes
 from experiments.training.build import device_of
 from experiments.training.session import train_here
 from experiments.training.threads import SHARE, cores, is_set_by_user
 
-CODE = loaded()
-"""The code of this process. The fork server imports it once for all jobs."""
-
 _NAME = "experiments.orchestration.job"
 
 
-def train(file: Path, packages: Sequence[str], ranks: int = 1) -> None:
-    """Bring the run of a configuration to its end, in this process or in those of a torchrun."""
+def train(file: Path, packages: Sequence[str], ranks: int = 1, run: RunConfig | None = None) -> None:
+    """Bring the run of a configuration to its end, in this process or in those of a torchrun.
+
+    run: the run, where the caller has read the file.
+    """
     if ranks > 1:
         from torch.distributed.run import main
 
         main(["--standalone", f"--nproc-per-node={ranks}", "-m", _NAME, str(file), *packages])
         return
-    if changes(CODE):  # edited since the fork server imported it
+    from experiments.orchestration.preloaded import CODE  # of the fork server
+
+    if changes(CODE):  # edited since it was imported
         os.execv(sys.executable, [sys.executable, "-m", _NAME, str(file), *packages])
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
     with exit_with_message():
-        train_here(read(yaml.load(file.read_text(), yaml.CSafeLoader), packages))
+        train_here(run or read(yaml.load(file.read_text(), yaml.CSafeLoader), packages))
 
 
 def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:

@@ -22,7 +22,7 @@ from common.signals import end_with_parent, stop_requests, stops
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
 
-PRELOADED = ("torch", "scipy.sparse", "experiments.orchestration.job")
+PRELOADED = ("torch", "scipy.sparse", "experiments.orchestration.preloaded")
 """Modules that the fork server imports once for all jobs."""
 
 _PAUSE = 0.2  # seconds between two calls of `watch`

@@ -136,7 +136,7 @@ def _run(
         if not cell.is_finished:
             file = folder.job(cell.id)
             environment = partial(job.environment, cell.run, at_once, launch.ranks)
-            call = (file, cell.run.packages, launch.ranks)
+            call = (file, cell.run.packages, launch.ranks, cell.run)
             waiting[Job(job.train, call, file.with_suffix(".log"), environment)] = cell
     todo = f"{len(waiting)} of {len(cells)} runs to do, {at_once} at once"
     display.say(f"{todo if waiting else f'all {len(cells)} runs are finished'}; {folder.path}")

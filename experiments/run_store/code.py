@@ -40,8 +40,9 @@ def git(*arguments: str) -> str | None:
     return answer.stdout.strip()
 
 
+@cache
 def revision() -> dict[str, object]:
-    """The commit of the source tree, and whether it has changes that are not committed."""
+    """The commit of the source tree, and whether it has uncommitted changes, when this is first called."""
     said = git("status", "--porcelain=v2", "--branch", "--untracked-files=no") or ""
     commit = re.match("# branch.oid ([0-9a-f]+)", said)
     return {
@@ -58,10 +59,10 @@ def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
     ours = tuple(f"{name}." for name in COMPUTE)
     counted = (*ours, *(f"{name}." for name in packages))
     digests = {}
-    for name, module in sorted(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
+    for name in sorted(name for name in sys.modules if f"{name}.".startswith(counted)):
+        file = getattr(sys.modules[name], "__file__", None) or ""
         reexports = f"{name}.".startswith(ours) and file.endswith("__init__.py")
-        if f"{name}.".startswith(counted) and file.endswith(".py") and not reexports:
+        if file.endswith(".py") and not reexports:
             digests[name] = digest(Path(file))
     return digests
 

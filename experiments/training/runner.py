@@ -39,7 +39,8 @@ def bring_to_end(
     logger = build_logger(run) if ranks.is_first else None
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:
-        ranks.agree(_settings(run))
+        if ranks.size > 1:
+            ranks.agree(_settings(run))
         trainer = None if ranks.from_first(folder.is_finished()) else build(run, ranks)
         if trainer is None and not ranks.from_first(folder.is_writable()):
             display.say(f"already finished, and another user's: {folder.path}")

@@ -23,6 +23,7 @@ from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job as job_module
 from experiments.orchestration import processes as processes_module
 from experiments.orchestration.job import count_jobs, environment
+from experiments.orchestration.preloaded import CODE
 from experiments.orchestration.processes import Job, run_jobs
 
 PATIENT = "trap 'echo stopped; exit 130' TERM; echo ready; while :; do sleep 0.02; done"
@@ -169,7 +170,7 @@ def test_a_signal_to_the_whole_group_leaves_the_server_of_the_jobs_there(tmp_pat
 
 def train_as_if_edited(file: Path) -> None:
     """A job in a process with older code, which would abort. The fork server imported it before an edit."""
-    job_module.CODE["algorithms.core.algorithm"] = "other"
+    CODE["algorithms.core.algorithm"] = "other"
     job_module.train_here = os.abort
     job_module.train(file, [])
 

@@ -239,5 +239,5 @@ def test_git_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         subprocess.run(["git", *words], cwd=tmp_path, capture_output=True, check=True)
     os.utime(place, (1, 1))  # which git would note in its index
     before = (tmp_path / ".git" / "index").read_bytes()
-    assert code.revision()["uncommitted_changes"]
+    assert code.revision.__wrapped__()["uncommitted_changes"]
     assert (tmp_path / ".git" / "index").read_bytes() == before
