@@ -150,18 +150,24 @@ def run_jobs(
     waiting, running = deque(jobs), dict[int, Job]()
     stopping = False
     with stop_requests() as requests:
+
+        def start(slot: int) -> None:
+            if waiting and not stopping and not requests:
+                job = waiting.popleft()
+                job.start(slot)
+                running[slot] = job
+
         try:
             while running or (waiting and not stopping):
                 for slot in set(range(at_once)) - running.keys():
-                    if waiting and not stopping:
-                        job = waiting.popleft()
-                        job.start(slot)
-                        running[slot] = job
+                    start(slot)
                 wait([job.sentinel for job in running.values()], _PAUSE)
                 watch()
                 for slot, job in list(running.items()):
                     if job.check(timeout):
                         del running[slot]
+                        if job.code == 0:
+                            start(slot)  # first, because `ended` takes a while
                         stopping = not ended(job) or stopping
                 if requests and not stopping:
                     stopping = True
