@@ -22,6 +22,7 @@ from common.errors import exit_with_message
 from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, packages_of, resolve
 from experiments.config.run import launch_of, read
+from experiments.orchestration.processes import start_server
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
@@ -46,7 +47,7 @@ def application(composed: DictConfig) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    start(application, "run", __doc__ or "", arguments)
+    start(application, "run", __doc__ or "", arguments, before_sweep=start_server)
 
 
 if __name__ == "__main__":

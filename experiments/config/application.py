@@ -15,7 +15,7 @@ from hydra._internal.utils import get_args_parser
 from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
-from experiments.config.compose import choices, packages_of, parse, register, roots, search_path
+from experiments.config.compose import choices, packages_of, parse, register, roots, search_path, value_of
 from experiments.config.messages import explain_hydra_errors, refuse_misspelt
 
 _SHOWN = {
@@ -31,11 +31,13 @@ def start(
     about: str,
     arguments: Sequence[str] | None = None,
     rewrite: Callable[[list[str]], list[str]] = list,
+    before_sweep: Callable[[], object] = lambda: None,
 ) -> None:
     """Let Hydra compose conf/<name>.yaml by the command line, and call the application with it.
 
     about: what --help says first. arguments: the command line; None: this process's. rewrite: changes its overrides
-    before Hydra sees them. A wrong one ends the process with a message and exit status 2.
+    before Hydra sees them. A wrong one ends the process with a message and exit status 2. before_sweep: called before
+    the configurations of a sweep are composed.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()  # ranks would outlive a torchrun that is killed
@@ -68,6 +70,8 @@ def start(
         gc.disable()  # until `resume_collection`: looking for garbage takes a tenth of a start, and finds none
         try:
             with explain_hydra_errors(overrides, name, folders=folders):
+                if asked.multirun and not (asked.cfg or is_about_hydra or value_of("dry_run", overrides)):
+                    before_sweep()
                 application()
         finally:
             gc.enable()

@@ -121,12 +121,13 @@ def _files(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...]) -> Cac
 
 @lru_cache
 def _chosen(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...], groups: tuple[str, ...]) -> DictConfig:
-    """conf/<name>.yaml with choices of groups alone. Hydra's own settings are in it if the file may change them."""
+    """conf/<name>.yaml with choices of groups alone, without Hydra's own settings."""
     files = _files.__wrapped__(loader, name, sources)  # of its own, because composing changes what it keeps
     parsed = OverridesParser.create().parse_overrides([*groups])
     has_own = name not in ("run", "reproduction")
     listed = create_defaults_list(files, name, parsed, prepend_hydra=has_own, skip_missing=False)
     composed = loader._compose_config_from_defaults_list(listed.defaults, files)
+    composed.pop("hydra", None)  # it is composed only because the file may change it
     OmegaConf.set_struct(composed, True)
     return composed
 

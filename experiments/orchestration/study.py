@@ -142,10 +142,11 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
         for choice in each
     ]  # fmt: skip
     tables.show(console, columns, rows)
-    begun = {cell.id: split(cell.overrides, [*LAUNCH, "lr", "seed"])[1] for cell in cells}
+    begun = {cell.id: cell.overrides for cell in cells}
     for choice in each:
         if choice.run in begun:
-            command = ["python", "-m", "experiments.run", *flags, *begun[choice.run], f"lr={choice.lr!r}"]
+            own = split(begun[choice.run], [*LAUNCH, "lr", "seed"])[1]
+            command = ["python", "-m", "experiments.run", *flags, *own, f"lr={choice.lr!r}"]
             console.print(shlex.join(command))
     with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
         tables.write_csv(choices, file)
