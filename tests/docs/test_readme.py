@@ -56,7 +56,7 @@ def test_code_runs(block, tmp_path, monkeypatch):
     main(["task=logreg/breast_cancer", "rounds=20", f"results_dir={tmp_path / 'results'}"])
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "examples")
-    exec(compile(block.body, _named(block), "exec", dont_inherit=True), {"model": torch.nn.Linear(3, 2)})
+    exec(compile(block.body, _named(block), "exec", dont_inherit=True), {"model": torch.nn.Linear(3, 4)})
 
 
 @pytest.mark.parametrize("block", FILES, ids=_named)
