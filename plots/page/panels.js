@@ -3,7 +3,7 @@
 // Nothing leaves the page: none of plotly's buttons sends a chart anywhere or leads to its maker.
 const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
 const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
-const MARKERS = 7; // of a line
+const MARKERS = { line: 7, panel: 200 }; // at most, but every line has one
 
 const style = getComputedStyle(document.documentElement);
 const [PAGE, INK, QUIET, GRID] = ["page", "ink", "quiet", "grid"].map(name => style.getPropertyValue(`--${name}`).trim());
@@ -42,8 +42,8 @@ function linesOf(task, view, runs) {
   }).filter(({ points }) => points.length);
 }
 
-/** plotly's traces of one line: it, and behind it the band between its seeds. */
-function traces({ curve, lr, strength, seeds, run, finished, points }, view) {
+/** plotly's traces of one line: it, with up to so many markers, and behind it the band between its seeds. */
+function traces({ curve, lr, strength, seeds, run, finished, points }, view, markers) {
   const unfinished = finished ? "" : `, seed ${run.seed} ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`;
   const name = `${curve.label}, step size ${short(lr)}${unfinished}`;
   const spread = seeds.length > 1 ? "<br>seeds %{customdata[1]:.4~g} to %{customdata[2]:.4~g}" : "";
@@ -51,7 +51,7 @@ function traces({ curve, lr, strength, seeds, run, finished, points }, view) {
   const line = {
     name: plain(name), opacity: strength, x: points.map(({ x }) => x), y: points.map(point => point.mean),
     mode: "lines+markers", line: { color: curve.color, width: 2, dash: finished ? curve.dash : "dot" },
-    marker: { symbol: curve.symbol, color: curve.color, size: 8, maxdisplayed: MARKERS, line: { color: PAGE, width: 0.8 } },
+    marker: { symbol: curve.symbol, color: curve.color, size: 8, maxdisplayed: markers, line: { color: PAGE, width: 0.8 } },
     customdata: points.map(({ round, low, high }) => [round, low, high]),
     hovertemplate: `<b>${plain(name)}</b><br>${plain(data.metrics[view.y].label)} %{y:.4~g}${spread}<br>` +
       `${data.axes[view.x].label} %{x:.4~g}<br>round %{customdata[0]}<extra></extra>`,
@@ -80,7 +80,8 @@ function axis(label, log, values) {
 
 /** Draw a task's lines in its panel. */
 function drawPanel(panel, task, view, lines) {
-  const drawn = lines.flatMap(line => traces(line, view)), { label } = data.metrics[view.y];
+  const markers = Math.min(MARKERS.line, Math.ceil(MARKERS.panel / lines.length));
+  const drawn = lines.flatMap(line => traces(line, view, markers)), { label } = data.metrics[view.y];
   const every = name => drawn.flatMap(trace => trace[name]);
   const nothing = { text: "nothing to draw: not measured here, or not chosen", showarrow: false };
   const plot = panel.querySelector(".plot");
@@ -91,7 +92,8 @@ function drawPanel(panel, task, view, lines) {
     yaxis: axis(label, view.logy, every("y")),
     showlegend: true, legend: { orientation: "h", yanchor: "bottom", y: 1.02 }, hovermode: "closest", uirevision: "kept",
     paper_bgcolor: PAGE, plot_bgcolor: PAGE, font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: INK },
-    margin: { l: 66, r: 12, t: 10, b: 52 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: QUIET, activecolor: INK, orientation: "v" },
+    // Wide enough for usual labels: where labels make a margin wider, plotly draws everything a second time.
+    margin: { l: 76, r: 18, t: 10, b: 60 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: QUIET, activecolor: INK, orientation: "v" },
     annotations: drawn.length ? [] : [{ ...nothing, x: 0.5, y: 0.5, xref: "paper", yref: "paper" }],
   }, { ...ALONE, responsive: true, modeBarButtonsToRemove: [...UPLOADS, "autoScale2d", "lasso2d", "select2d", "resetScale2d"] });
 }
@@ -105,7 +107,8 @@ function drawPanels(tasks, view, runs) {
   const panels = tasks.map(task => before.get(task.name) ?? make("div", { class: "panel", "data-task": task.name },
     make("h3", {}, task.label), make("div", { class: "plot", role: "img" })));
   for (const panel of before.values()) if (!panels.includes(panel)) Plotly.purge(panel.querySelector(".plot"));
-  at("panels").replaceChildren(...panels); // all of them before the first is drawn: their number makes their width
+  // All of them before the first is drawn: their number makes their width. Those in place stay, which saves a layout.
+  if (panels.length !== before.size || panels.some(panel => !panel.parentNode)) at("panels").replaceChildren(...panels);
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
   const lines = tasks.map(task => linesOf(task, view, runs));
   const places = panels.map(panel => panel.getBoundingClientRect());

@@ -137,6 +137,38 @@ def test_the_axis_can_be_switched(viewer, results):
     assert min(viewer.line(FIRST, "plain")["x"]) > 0
 
 
+def test_an_axis_change_draws_in_the_same_places(viewer):
+    """Panels are not taken out, and their axes stand where they stood: else all is laid out or drawn twice."""
+    page, area = viewer.page, f'.panel[data-task="{FIRST}"] .nsewdrag'
+    page.evaluate(
+        """() => { window.changes = [];
+            new MutationObserver(some => changes.push(...some)).observe(at("panels"), { childList: true }); }"""
+    )
+    places = []
+    for x, y in product(("round", "bits", "seconds"), ("grad_norm", "train_accuracy")):
+        page.select_option("#x", x)
+        page.select_option("#y", y)
+        page.set_checked("#logx", x != "bits")
+        places.append(page.locator(area).bounding_box())
+    assert places == places[:1] * 6
+    assert page.evaluate("changes.length") == 0
+
+
+def test_many_lines_have_few_markers_and_each_has_one(viewer):
+    points = f'.panel[data-task="{FIRST}"] .trace:has(.js-line) .points'
+    counts = "all => all.map(points => points.childElementCount)"
+    assert viewer.page.eval_on_selector_all(points, counts) == [5, 5, 5]  # of ten points every second
+    viewer.page.evaluate(
+        """() => { const [task] = data.tasks, view = read(), [line] = linesOf(task, view, data.runs);
+            const lines = [...Array(120).keys()].map(lr => ({ ...line, lr }));
+            drawPanel(document.querySelector(".panel"), task, view, lines); }"""
+    )
+    drawn = viewer.page.eval_on_selector_all(points, counts)
+    assert len(drawn) == 120
+    assert min(drawn) >= 1
+    assert sum(drawn) <= 300
+
+
 def test_runs_are_filtered_by_boxes_settings_and_words(viewer, results):
     page = viewer.page
     page.uncheck("#methods input[value=plain]")
