@@ -51,15 +51,18 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     Returns:
         A row for each claim, task and protocol, with COLUMNS.
     """
-    found = []
+    found, tasks = [], []
+    for task, rows in frame.groupby("task", sort=False) if claims else ():
+        curves = {setting: _curves(chosen) for setting, chosen in protocols(rows).items()}
+        tasks.append((task, {*rows["algorithm"]}, {*rows.dropna(axis="columns", how="all")}, curves))
     for claim in claims:
         about = claim.number, claim.statement
         methods, metrics = claim.check.named_methods, claim.check.named_metrics
         of_claim = [
             (*about, task, setting, *_in_every_seed(chosen, claim))
-            for task, rows in frame.groupby("task", sort=False)
-            if methods <= {*rows["algorithm"]} and metrics <= {*rows.dropna(axis="columns", how="all")}
-            for setting, chosen in protocols(rows).items()
+            for task, run, measured, curves in tasks
+            if methods <= run and metrics <= measured
+            for setting, chosen in curves.items()
         ]
         text = f"no task has all of: {', '.join(sorted(methods | metrics))}"
         found += of_claim or [(*about, "–", BEST, NOT_DECIDABLE, text)]
@@ -87,16 +90,22 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return found
 
 
-def _in_every_seed(rows: pd.DataFrame, claim: Claim) -> tuple[str, str]:
-    findings = {}
-    for seed, some in rows.groupby("seed"):
-        curves = {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
-        if claim.check.named_methods <= set(curves):
-            findings[seed] = in_one_seed(curves, claim)
+def _curves(rows: pd.DataFrame) -> dict[Hashable, Curves]:
+    """The rows of every method, by seed."""
+    return {
+        seed: {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
+        for seed, some in rows.groupby("seed")
+    }
+
+
+def _in_every_seed(seeds: Mapping[Hashable, Curves], claim: Claim) -> tuple[str, str]:
+    methods = claim.check.named_methods
+    findings = {seed: in_one_seed(curves, claim) for seed, curves in seeds.items() if methods <= set(curves)}
     if not findings:
         return NOT_DECIDABLE, "no seed that all its methods have"
-    seeds = rows["seed"].nunique()
-    lacking = f"; {len(findings)} of {seeds} seeds, which all its methods have" if len(findings) < seeds else ""
+    lacking = (
+        f"; {len(findings)} of {len(seeds)} seeds, which all its methods have" if len(findings) < len(seeds) else ""
+    )
     verdict, measured = _together(findings)
     return verdict, measured + lacking
 
