@@ -92,6 +92,8 @@ class Shard:
 
 def of_pieces(x: Tensor, size: int, measure: Callable[[Tensor], Tensor]) -> Tensor:
     """`measure` of every piece [..., c] of vectors x [..., d], as [..., P]."""
+    if 0 < x.shape[-1] < size:  # short vectors take no further operations
+        return measure(x).unsqueeze(-1)
     end = x.shape[-1] // size * size
     rows = measure(x[..., :end].unflatten(-1, (end // size, size)))  # all at once; the same for any number of threads
     return torch.cat([rows, measure(x[..., end:]).unsqueeze(-1)], -1) if end < x.shape[-1] else rows

@@ -174,9 +174,10 @@ class Trainer:
     def _clipped(self, gradients: Tensor, t: int) -> Tensor:
         """The gradients, no longer than `clip`; the round in which one was first not finite is noted."""
         finite = torch.isfinite(gradients.sum(-1))
-        self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
         is_cpu = self.task.device.type == "cpu"
         self.verified = is_cpu and bool(finite.all())
+        if not self.verified:
+            self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
         if is_cpu:
             self.verify()
         return clipped(gradients, self.clip)
