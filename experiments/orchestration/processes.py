@@ -1,11 +1,11 @@
 """Several jobs at once, each in a process with a log, an environment and a time limit; none outlives the sweep."""
 
 import gc
+import math
 import os
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,12 +48,14 @@ class Job:
     """A function call in a process of its own.
 
     Its output is appended to `log`. environment: gives its variables besides ours, by the slot that it runs in.
+    kind: jobs of one kind take about as long as each other.
     """
 
     function: Callable[..., object]
     arguments: Sequence[object]
     log: Path
     environment: Callable[[int], dict[str, str]]
+    kind: object = None
     asked: float | None = None  # when it was asked to end
     timed_out: bool = False
     seconds: float = 0.0  # how long it took
@@ -143,17 +145,20 @@ def run_jobs(
 ) -> bool:
     """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
 
+    Jobs of a new kind start first, and then those of kinds that took longest. So all cores are busy until the end.
+
     ended: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
     now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them; returns whether one
     came.
     """
-    waiting, running = deque(jobs), dict[int, Job]()
+    waiting, running, took = list(jobs), dict[int, Job](), dict[object, float]()
     stopping = False
     with stop_requests() as requests:
 
         def start(slot: int) -> None:
             if waiting and not stopping and not requests:
-                job = waiting.popleft()
+                job = max(waiting, key=lambda job: took.get(job.kind, math.inf))  # of equals the first
+                waiting.remove(job)
                 job.start(slot)
                 running[slot] = job
 
@@ -166,6 +171,7 @@ def run_jobs(
                 for slot, job in list(running.items()):
                     if job.check(timeout):
                         del running[slot]
+                        took[job.kind] = job.seconds
                         if job.code == 0:
                             start(slot)  # first, because `ended` takes a while
                         stopping = not ended(job) or stopping

@@ -137,7 +137,8 @@ def _run(
             file = folder.job(cell.id)
             environment = partial(job.environment, cell.run, at_once, launch.ranks)
             call = (file, cell.run.packages, launch.ranks, cell.run)
-            waiting[Job(job.train, call, file.with_suffix(".log"), environment)] = cell
+            kind = plan.kind(cell.run), cell.run.rounds
+            waiting[Job(job.train, call, file.with_suffix(".log"), environment, kind)] = cell
     todo = f"{len(waiting)} of {len(cells)} runs to do, {at_once} at once"
     display.say(f"{todo if waiting else f'all {len(cells)} runs are finished'}; {folder.path}")
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -166,6 +167,31 @@ def test_a_signal_to_the_whole_group_leaves_the_server_of_the_jobs_there(tmp_pat
     jobs = [shell(tmp_path, name, "echo $PPID; kill -TERM $PPID; kill -INT $PPID") for name in "ab"]
     assert not run_all(jobs)
     assert said(jobs[0]) == said(jobs[1])
+
+
+class Ended:
+    """A job that has ended as soon as it starts."""
+
+    code, asked = 0, None
+
+    def __init__(self, kind: str, seconds: float, begun: list[str]) -> None:
+        self.kind, self.seconds, self._begun = kind, seconds, begun
+        self.sentinel, other = os.pipe()
+        os.close(other)
+
+    def start(self, slot: int) -> None:
+        self._begun.append(self.kind)
+
+    def check(self, timeout: float | None) -> bool:
+        os.close(self.sentinel)
+        return True
+
+
+def test_long_jobs_start_before_short_ones_once_that_is_known() -> None:
+    begun: list[str] = []
+    jobs = [Ended(kind, {"short": 1, "long": 2, "last": 1.5}[kind], begun) for kind in ("short", "long", "last") * 2]
+    run_all(cast(list[Job], jobs))
+    assert begun == ["short", "long", "last", "long", "last", "short"]
 
 
 def train_as_if_edited(file: Path) -> None:
