@@ -10,6 +10,12 @@ DOCS = Path(__file__).parent / "docs"
 torch.set_num_threads(1)  # several threads add in another order, and tests compare bit for bit
 
 
+@pytest.fixture
+def results(tmp_path: Path) -> str:
+    """The override that puts runs into the test's folder."""
+    return f"results_dir={tmp_path / 'results'}"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of documents and those in a browser."""

@@ -1,5 +1,6 @@
 """A small network with separate data for every worker, what the harness counts, and states read from a file."""
 
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -8,6 +9,9 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.bit_counter import BitCounter
+from experiments.cluster.base import Simulated
+
+LR = 0.05
 
 
 def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -36,6 +40,43 @@ def gradients(x: torch.Tensor, workers: int, step: int = 1) -> torch.Tensor:
     return torch.stack([
         parameters_to_vector(torch.autograd.grad(loss(net, worker, step), params)) for worker in range(workers)
     ])  # fmt: skip
+
+
+def simulated(
+    algorithm: Algorithm,
+    workers: int,
+    steps: int,
+    left_out: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    gradients: Callable[[torch.Tensor, int, int], torch.Tensor] = gradients,
+) -> torch.Tensor:
+    """x after every step [steps, 32] of the harness's own rounds, of which one may be left out.
+
+    gradients: those of all workers at x in a step.
+    """
+    cluster, path = Simulated(algorithm, workers, seed=3), []
+    state, t = cluster.start(vector(network(dtype=dtype))), 0
+    for step in range(1, steps + 1):
+        if step != left_out:
+            t += 1
+            state = cluster.round(gradients(state.replica.x, workers, step), state, LR, t)
+        path.append(state.replica.x)
+    return torch.stack(path)
+
+
+def train(
+    net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int, worker: int = 0, first: int | None = None
+) -> torch.Tensor:
+    """x after every step [steps, 32] on one batch of a worker, or on those from the first."""
+    path = []
+    for step in range(steps):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss(net, worker, 1 if first is None else first + step).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        path.append(vector(net))
+    return torch.stack(path)
 
 
 def counted(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torch.float32) -> BitCounter:

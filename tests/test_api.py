@@ -1,8 +1,9 @@
-"""The library as scripts and notebooks use it, in a folder of their own."""
+"""The library as scripts and notebooks use it, in a folder of their own, and its wheel."""
 
 import os
 import subprocess
 import sys
+import zipfile
 from itertools import product
 from pathlib import Path
 
@@ -37,9 +38,8 @@ def same(one: pd.DataFrame, other: pd.DataFrame) -> bool:
 
 def test_a_run_is_its_rows_and_no_file(place: Path) -> None:
     rows = train(*SMALL, algorithm="cd_adam", lr=[0.003, 0.01], update="amsgrad", eval_early=False)
-    assert list(zip(rows["round"], rows["lr"], strict=True)) == [
-        (r, lr) for r in (0, 5, 10, 15, 20) for lr in (0.003, 0.01)
-    ]
+    found = list(rows[["round", "lr"]].itertuples(index=False, name=None))
+    assert found == list(product((0, 5, 10, 15, 20), (0.003, 0.01)))
     assert set(rows["task"] + " " + rows["algorithm"]) == {"logreg/breast_cancer cd_adam"}
     assert rows["bits"].iloc[-1] == 20 * 2 * 62
     assert list(place.iterdir()) == []
@@ -149,3 +149,44 @@ def test_the_one_command_names_all(capsys: pytest.CaptureFixture[str], monkeypat
     with pytest.raises(SystemExit, match="2"):
         commands.main()
     assert "reprot: no such command; did you mean report?" in capsys.readouterr().err
+
+
+SCRIPT = """
+import torch
+from compressed_optimizers import CompressedOptimizer, compressed
+from compressed_optimizers.registry import names
+
+param = torch.nn.Parameter(torch.ones(4))
+optimizer = CompressedOptimizer([param], "onebit_adam", lr=0.1, rounds=4, warmup=2)
+for _ in range(4):
+    param.square().sum().backward()
+    optimizer.step()
+print(optimizer.meter.bits, callable(compressed), len(names()))
+"""
+
+
+@pytest.mark.slow  # builds a wheel
+def test_a_wheel_works_beside_files_of_any_name(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    files = ("pyproject.toml", "README.md", "LICENSE", "algorithms", "conf")
+    source.mkdir()
+    subprocess.run(["cp", "-r", *files, source], check=True, cwd=ROOT)
+    build = ["-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "--no-index", "-q", "-w", str(tmp_path)]
+    subprocess.run([sys.executable, *build], check=True, cwd=source)
+    [wheel] = tmp_path.glob("compressed_optimizers-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        names = packed.namelist()
+        packed.extractall(tmp_path / "installed")
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"compressed_optimizers"}
+    user = tmp_path / "user"
+    user.mkdir()
+    for name in ("common", "data", "algorithms", "conf", "experiments"):
+        (user / f"{name}.py").write_text("raise RuntimeError('a file of the user')")
+    (user / "script.py").write_text(SCRIPT)
+    environment = {"PYTHONPATH": str(tmp_path / "installed"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=user, env=environment, capture_output=True, text=True, check=False
+    )
+    expected = len(list((ROOT / "conf" / "algorithm").glob("*.yaml")))
+    # 2 · 32 · 4 bits in each of two dense rounds, 2 · (4 + 32) in each of two with signs
+    assert (done.stdout.split(), done.stderr) == ([str(2 * 256 + 2 * 72), "True", str(expected)], "")

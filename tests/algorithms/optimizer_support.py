@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import torch
-from small_network import gradients, loss, network, vector
+from small_network import gradients
+from small_network import simulated as rounds_of
 
 from algorithms.compressors import (
     Blocks,
@@ -27,7 +28,6 @@ from algorithms.methods.naive import naive
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.methods.qadam import qadam
 from algorithms.methods.quantized_adam import quantized_adam
-from experiments.cluster.base import Simulated
 
 ROUNDS = 8
 SIZES = (15, 5, 10, 2)  # of the parameter tensors of the network
@@ -49,24 +49,6 @@ ALGORITHMS = {
 }
 
 
-def train(net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int) -> torch.Tensor:
-    """x after every step [steps, 32] of worker 0."""
-    path = []
-    for _ in range(steps):
-        for optimizer in optimizers:
-            optimizer.zero_grad()
-        loss(net, 0).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-        path.append(vector(net))
-    return torch.stack(path)
-
-
 def simulated(algorithm: Algorithm, workers: int, clip: float | None = None) -> torch.Tensor:
-    """x after every round [ROUNDS, d] of the same training in the simulated cluster, gradients clipped to `clip`."""
-    cluster, path = Simulated(algorithm, workers, seed=3), []
-    state = cluster.start(vector(network()))
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(clipped(gradients(state.replica.x, workers), clip), state, 0.05, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
+    """x after every round [ROUNDS, d] of the simulated cluster on one batch a worker, gradients clipped to `clip`."""
+    return rounds_of(algorithm, workers, ROUNDS, gradients=lambda x, n, step: clipped(gradients(x, n), clip))

@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 import torch
 from optimizer_support import ROUNDS
-from small_network import counted, from_file, gradients, loss, vector
+from refusals import refusals
+from small_network import counted, from_file, gradients, loss, train, vector
 from small_network import network as of_dtype
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.optim import SGD, AdamW
@@ -43,17 +44,6 @@ KINDS = [
 
 def options(name: str) -> dict[str, int]:
     return {"period": NAMED[name]} if NAMED[name] else {}
-
-
-def steps(net: torch.nn.Module, optimizer: torch.optim.Optimizer, count: int = ROUNDS) -> torch.Tensor:
-    """x after every step [count, 32]."""
-    path = []
-    for _ in range(count):
-        optimizer.zero_grad()
-        loss(net, 0).backward()
-        optimizer.step()
-        path.append(vector(net))
-    return torch.stack(path)
 
 
 def harness(name: str) -> tuple[torch.Tensor, BitCounter]:
@@ -88,7 +78,7 @@ def test_a_named_method_around_adamw_is_the_harness_run_of_one_worker(name: str)
     net = network()
     optimizer = LocalSteps(AdamW(net.parameters(), LR), name, seed=3, **options(name))
     expected, meter = harness(name)
-    assert_same(steps(net, optimizer), expected)
+    assert_same(train(net, optimizer, steps=ROUNDS), expected)
     assert (optimizer.t, optimizer.meter) == (ROUNDS, meter)
 
 
@@ -134,12 +124,12 @@ def test_a_restart_between_two_exchanges_changes_no_bit() -> None:
 
     net, optimizer = begin(0, LR)
     scheduler = StepLR(optimizer, 1, gamma=0.5)
-    steps(net, optimizer, 4)
+    train(net, optimizer, steps=4)
     scheduler.step()
     assert optimizer.inner.param_groups[0]["lr"] == LR / 2
     other, restarted = begin(7, 123.0)
     restarted.load_state_dict(from_file(optimizer.state_dict()))
-    assert torch.equal(steps(other, restarted), steps(net, optimizer))
+    assert torch.equal(train(other, restarted, steps=ROUNDS), train(net, optimizer, steps=ROUNDS))
     assert digest(restarted) == digest(optimizer)
 
 
@@ -147,7 +137,7 @@ def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
     net = network()
     inner = AdamW(net.parameters(), LR)
     optimizer = LocalSteps(inner, "diloco", period=2)
-    steps(net, optimizer, 3)
+    train(net, optimizer, steps=3)
     found, expected = optimizer.state_dict(), inner.state_dict()
     assert found["param_groups"] == expected["param_groups"]
     assert found["state"].keys() == expected["state"].keys()
@@ -176,7 +166,7 @@ def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
 def test_a_damaged_state_is_refused_and_changes_nothing(damage: Callable[[dict], object], said: str) -> None:
     net = network()
     optimizer = LocalSteps(AdamW(net.parameters(), LR), "diloco", period=2)
-    steps(net, optimizer, 3)
+    train(net, optimizer, steps=3)
     state, before, x = copy.deepcopy(optimizer.state_dict()), digest(optimizer), vector(net)
     damage(state)
     with pytest.raises(ValueError, match=said):
@@ -195,12 +185,12 @@ def test_torchs_own_tools_carry_the_state_and_make_no_step() -> None:
     optimizer.register_state_dict_post_hook(lambda inner, state: called.append(inner))
     get_optimizer_state_dict(net, optimizer)
     assert (optimizer.t, called) == (0, [optimizer.inner])
-    steps(net, optimizer, 4)
+    train(net, optimizer, steps=4)
     saved = copy.deepcopy(get_optimizer_state_dict(net, optimizer))
     assert optimizer.t == 4
     other, restarted = begin()
     set_optimizer_state_dict(other, restarted, saved)
-    assert torch.equal(steps(other, restarted), steps(net, optimizer))
+    assert torch.equal(train(other, restarted, steps=ROUNDS), train(net, optimizer, steps=ROUNDS))
 
 
 def test_a_sparse_gradient_is_the_inner_optimizers_alone() -> None:
@@ -234,21 +224,16 @@ def inside() -> torch.optim.Optimizer:
     return SGD(network().parameters(), 0.1)
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
-        (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps need its own"),
-        (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
-        (lambda: LocalSteps(inside(), "diloco", perod=5), "no option 'perod'; did you mean period"),
-        (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 workers"),
-        (lambda: LocalSteps(inside(), local_sgd(Identity(), INSIDE), period=2), "period: options are only for"),
-        (lambda: LocalSteps(inside(), "diloco").add_param_group({"params": []}), "add parameter groups to the inner"),
-        (lambda: LocalSteps(inside(), "diloco").join_hook(), "Join is not supported"),
-        (lambda: LocalSteps(network().parameters(), "diloco"), "must be a torch optimizer"),
-        (lambda: copy.deepcopy(LocalSteps(inside(), "diloco")), "cannot be copied or pickled"),
-    ],
+test_what_cannot_work_is_refused = refusals(
+    (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
+    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps need its own"),
+    (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
+    (lambda: LocalSteps(inside(), "diloco", perod=5), "no option 'perod'; did you mean period"),
+    (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 workers"),
+    (lambda: LocalSteps(inside(), local_sgd(Identity(), INSIDE), period=2), "period: options are only for"),
+    (lambda: LocalSteps(inside(), "diloco").add_param_group({"params": []}), "add parameter groups to the inner"),
+    (lambda: LocalSteps(inside(), "diloco").join_hook(), "Join is not supported"),
+    (lambda: LocalSteps(network().parameters(), "diloco"), "must be a torch optimizer"),
+    (lambda: copy.deepcopy(LocalSteps(inside(), "diloco")), "cannot be copied or pickled"),
+    kind=(ValueError, TypeError),
 )
-def test_what_cannot_work_is_refused(make: Callable[[], object], said: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=said):
-        make()

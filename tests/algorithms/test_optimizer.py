@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ALGORITHMS, ROUNDS, SIZES, simulated, train
-from small_network import from_file, loss, network, vector
+from optimizer_support import ALGORITHMS, ROUNDS, SIZES, simulated
+from refusals import refusals
+from small_network import from_file, loss, network, train, vector
 from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
@@ -28,20 +29,15 @@ def rank_of_two(rank: int, target: Path, names: list[str]) -> None:
     dist.init_process_group("gloo", init_method=f"file://{target}/store", rank=rank, world_size=2)
     paths = {}
     for name in names:
-        algorithm, path = ALGORITHMS[name], []
-        net = network(seed=rank)  # ranks start apart: rank 0's parameters are the ones that count
+        # Ranks start apart: rank 0's parameters are the ones that count.
+        algorithm, net = ALGORITHMS[name], network(seed=rank)
         optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05, seed=3)
-        for t in range(ROUNDS):
-            if t == ROUNDS // 2:
-                saved = from_file(optimizer.state_dict())
-                net = network(seed=7)
-                optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=123.0, seed=3)
-                optimizer.load_state_dict(saved)
-            optimizer.zero_grad()
-            loss(net, rank).backward()
-            optimizer.step()
-            path.append(vector(net))
-        paths[name] = torch.stack(path)
+        first = train(net, optimizer, steps=ROUNDS // 2, worker=rank)
+        saved = from_file(optimizer.state_dict())
+        net = network(seed=7)
+        optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=123.0, seed=3)
+        optimizer.load_state_dict(saved)
+        paths[name] = torch.cat([first, train(net, optimizer, steps=ROUNDS - ROUNDS // 2, worker=rank)])
     torch.save(paths, target / f"paths-{rank}.pt")
 
 
@@ -102,12 +98,6 @@ def test_a_parameter_of_another_shape_is_refused_and_named():
     embedding(torch.tensor([5])).sum().backward()
     with pytest.raises(ValueError, match=r"parameter 0 was \(4, 3\) .* and is \(6, 3\) .*: convert, resize"):
         optimizer.step()
-
-
-@pytest.mark.parametrize("act", [copy.deepcopy, pickle.dumps])
-def test_an_optimizer_is_not_copied(act):
-    with pytest.raises(TypeError, match=r"a CompressedOptimizer cannot be copied or pickled: .* state_dict"):
-        act(trained(steps=0)[1])
 
 
 def test_torch_s_tools_for_checkpoints_take_and_give_the_state():
@@ -308,11 +298,6 @@ def test_only_a_scaler_of_torch_s_leaves_unscaling_to_the_step():
     assert not optimizer._step_supports_amp_scaling
 
 
-def test_what_torch_s_join_asks_for_is_refused_in_words():
-    with pytest.raises(ValueError, match="Join is not supported: give every rank the same number of steps"):
-        Join([trained(steps=0)[1]])
-
-
 @pytest.mark.parametrize("is_local", [False, True])
 def test_an_optimizer_made_before_the_process_group_makes_no_step(is_local, monkeypatch):
     """Otherwise every rank would train alone, without an error."""
@@ -333,15 +318,18 @@ def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():
     assert (optimizer.t, optimizer.skipped) == (3, 1)
 
 
-def test_what_cannot_be_one_vector_is_refused():
-    mixed = network()
-    mixed[0].double()
-    complex_param = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
-    for params, k, message in (
-        ([complex_param], 1, "a parameter is complex: store it as torch.view_as_real"),
-        ([torch.ones(3)], 1, "no parameter requires"),
-        (mixed.parameters(), 1, "dtype"),
-        (network().parameters(), 33, "k=33"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            CompressedOptimizer(params, cd_adam(TopK(k=k), AMSGrad()), lr=0.1)
+def of_one_vector(*params: torch.Tensor, k: int = 1) -> None:
+    CompressedOptimizer(params, cd_adam(TopK(k=k), AMSGrad()), lr=0.1)
+
+
+COPIED = "a CompressedOptimizer cannot be copied or pickled: .* state_dict"
+test_what_it_is_not_made_for_is_refused = refusals(
+    (lambda: copy.deepcopy(trained(steps=0)[1]), COPIED),
+    (lambda: pickle.dumps(trained(steps=0)[1]), COPIED),
+    (lambda: Join([trained(steps=0)[1]]), "Join is not supported: give every rank the same number of steps"),
+    (lambda: of_one_vector(torch.ones(3, dtype=torch.complex64, requires_grad=True)), "as torch.view_as_real"),
+    (lambda: of_one_vector(torch.ones(3)), "no parameter requires"),
+    (lambda: of_one_vector(*network().double().parameters(), *network().parameters()), "dtype"),
+    (lambda: of_one_vector(*network().parameters(), k=33), "k=33"),
+    kind=(ValueError, TypeError),
+)

@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.compressors import TopK
+from algorithms.compressors import TopK, packing
 from algorithms.compressors.elias_fano import pack_ascending, size, unpack_ascending
 from algorithms.compressors.flags import indices_by_search, running_count_by_one_scan
-from algorithms.compressors.packing import (
-    pack,
-    pack_by_torch,
-    pack_codes,
-    signed,
-    unpack,
-    unpack_by_torch,
-    unpack_codes,
-)
 from algorithms.compressors.shard import whole as all_of
 
 
@@ -26,13 +17,13 @@ from algorithms.compressors.shard import whole as all_of
 def test_packed_codes_are_their_binary_digits_in_a_row(bits, d):
     codes = torch.randint(0, 2**bits, (3, 2, d), generator=torch.Generator().manual_seed(bits))
     codes[0, 0] = 2**bits - 1
-    packed = pack_codes(codes, bits)
+    packed = packing.pack_codes(codes, bits)
     assert packed.dtype == torch.uint8
     assert packed.shape == (3, 2, -(-bits * d // 8))
     digits = "".join(f"{code:0{bits}b}" for code in codes[2, 1].tolist())
     digits += "0" * (-len(digits) % 8)
     assert packed[2, 1].tolist() == [int(digits[k : k + 8], 2) for k in range(0, len(digits), 8)]
-    assert torch.equal(unpack_codes(packed, bits, d).long(), codes)
+    assert torch.equal(packing.unpack_codes(packed, bits, d).long(), codes)
 
 
 @pytest.mark.parametrize(
@@ -40,22 +31,22 @@ def test_packed_codes_are_their_binary_digits_in_a_row(bits, d):
 )
 def test_long_vectors_are_packed_like_short_ones(bits, d, dtype):
     codes = torch.randint(0, 2**bits, (2, d), dtype=dtype)
-    packed = pack_codes(codes, bits)
+    packed = packing.pack_codes(codes, bits)
     assert packed.shape == (2, -(-bits * d // 8))
-    assert torch.equal(unpack_codes(packed, bits, d).to(dtype), codes)
+    assert torch.equal(packing.unpack_codes(packed, bits, d).to(dtype), codes)
     start = 2**16 - 16
-    tail = pack_codes(codes[:, start:].contiguous(), bits)
+    tail = packing.pack_codes(codes[:, start:].contiguous(), bits)
     assert torch.equal(packed[:, start * bits // 8 :], tail)
 
 
 @pytest.mark.parametrize("d", [1, 8, 13, 64, 1000])
 def test_packing_on_any_device_agrees_with_numpys(d):
     flags = torch.rand(3, 2, d) < 0.5
-    packed = pack(flags)
+    packed = packing.pack(flags)
     assert packed.shape == (3, 2, -(-d // 8))
-    for unpacking in (unpack, unpack_by_torch):
+    for unpacking in (packing.unpack, packing.unpack_by_torch):
         assert torch.equal(unpacking(packed, d), flags)
-    assert torch.equal(pack_by_torch(flags), packed)
+    assert torch.equal(packing.pack_by_torch(flags), packed)
     assert packed[2, 1].tolist() == np.packbits(flags[2, 1].numpy()).tolist()
 
 
@@ -65,7 +56,7 @@ def test_packing_on_any_device_agrees_with_numpys(d):
 )
 def test_signs_by_the_byte_are_signs_one_by_one(d, lead, dtype, magnitude):
     flags, magnitudes = torch.rand(*lead, d) < 0.5, magnitude * (1 + torch.rand(*lead, 1, dtype=dtype))
-    found = signed(pack(flags), d, magnitudes)
+    found = packing.signed(packing.pack(flags), d, magnitudes)
     expected = torch.where(flags, magnitudes, -magnitudes)
     assert (found.dtype, found.is_contiguous()) == (dtype, True)
     assert torch.equal(found, expected)
@@ -95,7 +86,7 @@ def test_ascending_indices_come_back_in_the_bits_that_are_counted(k, d):
     for place, index in enumerate(rows[0].tolist()):
         expected[index // 2**low + place] = 1
     packed = pack_ascending(rows.view(3, 1, k), d)
-    assert unpack(packed[0, 0], upper).int().tolist() == expected
+    assert packing.unpack(packed[0, 0], upper).int().tolist() == expected
     assert size(k, d) == upper + k * low
     assert packed.shape == (3, 1, -(-size(k, d) // 8))
     assert torch.equal(unpack_ascending(packed, k, d), rows.view(3, 1, k))

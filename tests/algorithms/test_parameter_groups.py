@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 from optimizer_support import ALGORITHMS
-from optimizer_support import train as train_for
 from small_network import from_file, loss, network, vector
+from small_network import train as train_for
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
@@ -147,9 +147,7 @@ def test_a_group_that_cannot_be_is_refused_and_not_added(group: dict, said: str)
 def test_what_sends_all_cannot_compress_a_group() -> None:
     for floats in (Identity(), Bf16()):
         method = amsgrad(floats, AMSGrad())
-        with pytest.raises(
-            ValueError, match=r"this method sends everything uncompressed, by \w+\(.*\); take another"
-        ):
+        with pytest.raises(ValueError, match=r"this method sends everything uncompressed, by \w+\(.*\); take"):
             CompressedOptimizer([{"params": network().parameters(), "compressor": ScaledSign()}], method, lr=0.1)
         assert method.with_compressor(Fp16()) == amsgrad(Fp16(), AMSGrad())
 

@@ -99,11 +99,8 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
     path = tried if is_packed else tried.unpacked()
     x = torch.zeros(TRIALS, D, device=GPU)
     gradients, lr = torch.zeros(TRIALS, WORKERS, D, device=GPU), torch.zeros(TRIALS, 1, device=GPU)
-    workers, server, replica = (
-        path.start_workers(x, torch.arange(WORKERS)),
-        path.start_server(x),
-        path.start_replica(x),
-    )
+    workers, server = path.start_workers(x, torch.arange(WORKERS)), path.start_server(x)
+    replica = path.start_replica(x)
     for t in range(1, ROUNDS + 1):
         workers = path.local(gradients, workers, replica, lr, t)
         for stage in path.stages(t, lr):
@@ -162,9 +159,8 @@ def test_a_round_stays_on_the_gpu(
             assert "to the CPU" in gpu.crossings
         else:
             rounds(one, is_packed)
-            assert set(gpu.crossings) == (
-                {"to the GPU"} if draws(compressor) or isinstance(one, LowRank) else set()
-            ), one
+            sends = draws(compressor) or isinstance(one, LowRank)
+            assert set(gpu.crossings) == ({"to the GPU"} if sends else set()), one
 
 
 @pytest.mark.slow

@@ -1,8 +1,12 @@
-"""Updates against torch.optim; test_methods.py has the forms of the papers."""
+"""Updates against torch.optim, and schedules of their step size; test_methods.py has the forms of the papers."""
+
+import math
 
 import pytest
 import torch
+from refusals import refusals
 
+from algorithms.core.lr_schedules import SCHEDULES, factor
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 
 D, ROUNDS, LR = 11, 40, 0.05
@@ -38,17 +42,54 @@ def test_the_torch_form_is_torch_optim(update, optimizer, options):
     torch.testing.assert_close(ours, theirs.detach(), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: AMSGrad(nu=0.0), "nu=0.0"),
-        (lambda: AMSGrad(form="keras"), "form='keras': must be 'paper'"),  # pyright: ignore[reportArgumentType]
-        (lambda: Adam(beta1=1.0), "beta1=1.0"),
-        (lambda: Adam(beta2=-0.1), "beta2=-0.1"),
-        (lambda: SGD(momentum=1.0), "momentum=1.0"),
-        (lambda: SGD(weight_decay=-1.0), "weight_decay=-1.0"),
-    ],
+test_nonsense_is_refused = refusals(
+    (lambda: AMSGrad(nu=0.0), "nu=0.0"),
+    (lambda: AMSGrad(form="keras"), "form='keras': must be 'paper'"),  # pyright: ignore[reportArgumentType]
+    (lambda: Adam(beta1=1.0), "beta1=1.0"),
+    (lambda: Adam(beta2=-0.1), "beta2=-0.1"),
+    (lambda: SGD(momentum=1.0), "momentum=1.0"),
+    (lambda: SGD(weight_decay=-1.0), "weight_decay=-1.0"),
 )
-def test_nonsense_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+
+
+def published(it: int, warmup: int, last: int, rate: float, least: float) -> float:
+    """The step size of iteration `it` (from 0) as nanoGPT has it: linear to `rate`, then a cosine to `least` at
+    iteration `last`."""
+    if it < warmup:
+        return rate * (it + 1) / (warmup + 1)
+    angle = math.pi * (it - warmup) / (last - warmup)
+    return least + (rate - least) * (math.cos(angle) + 1) / 2
+
+
+def test_warm_up_and_cosine_are_the_published_ones():
+    for it in range(2000):
+        ours = 1e-3 * factor("cosine", it + 1, 2000, warmup=100, final=0.1)
+        assert ours == pytest.approx(published(it, 100, 2000, 1e-3, 1e-4), rel=1e-12)
+    assert factor("cosine", 101, 2000, warmup=100, final=0.1) == 1
+    assert factor("cosine", 2000, 2000, warmup=100, final=0.1) == pytest.approx(0.1, abs=1e-5)
+
+
+def test_wsd_stays_and_comes_down_in_the_last_fifth():
+    factors = [factor("wsd", t, 100, final=0.1) for t in range(1, 101)]
+    assert factors[:81] == [1] * 81
+    assert factors[81:] == pytest.approx([1 - 0.9 * k / 20 for k in range(1, 20)])
+    after = [factor("wsd", t, 110, warmup=10, final=0.1) for t in range(11, 111)]
+    assert after == factors
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_warm_up_leads_along_a_line_to_the_schedule_of_the_other_rounds(name):
+    first = factor(name, 1, 40, final=0.1)
+    rising = [factor(name, t, 50, warmup=10, final=0.1) for t in range(1, 11)]
+    assert rising == pytest.approx([first * t / 11 for t in range(1, 11)])
+    for t in range(1, 41):
+        assert factor(name, t + 10, 50, warmup=10, final=0.1) == factor(name, t, 40, final=0.1)
+
+
+def test_the_papers_schedules_and_a_run_of_one_round():
+    assert factor("cosine", 1, 1) == factor("wsd", 1, 1) == factor("wsd", 2, 2, warmup=1) == 1
+    rounds = 100
+    assert [SCHEDULES["constant"](t, rounds) for t in (1, 100)] == [1.0, 1.0]
+    assert [SCHEDULES["step_decay"](t, rounds) for t in (1, 50, 51, 75, 76, 100)] == [1, 1, 0.1, 0.1, 0.01, 0.01]
+    assert [SCHEDULES["inverse_sqrt"](t, rounds) for t in (1, 4, 100)] == [1.0, 0.5, 0.1]
+    assert [SCHEDULES["horizon"](t, rounds) for t in (1, 4, 100)] == [0.1, 0.1, 0.1]

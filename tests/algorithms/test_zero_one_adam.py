@@ -7,6 +7,7 @@ import torch
 from reference import compressors as plain
 from reference import problem
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
+from refusals import refusals
 from small_network import counted
 from small_support import SEED, START, N, assert_close, gradients, run, states
 
@@ -80,15 +81,9 @@ def test_rounds_without_a_step_leave_the_models_finite() -> None:
     assert not torch.equal(found[40].replica.x, found[28].replica.x)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"kappa": 0}, "kappa=0: must be at least 1"),
-        ({"longest": 0}, "longest=0: must be at least 1"),
-        ({"stretch": 0}, "stretch=0: must be at least 1"),
-        ({"warmup": 1.0}, "the warm-up takes at least one round"),
-    ],
+test_what_is_no_schedule_is_refused = refusals(
+    (lambda: zero_one_adam(ScaledSign("l2"), 100, kappa=0), "kappa=0: must be at least 1"),
+    (lambda: zero_one_adam(ScaledSign("l2"), 100, longest=0), "longest=0: must be at least 1"),
+    (lambda: zero_one_adam(ScaledSign("l2"), 100, stretch=0), "stretch=0: must be at least 1"),
+    (lambda: zero_one_adam(ScaledSign("l2"), 100, warmup=1.0), "the warm-up takes at least one round"),
 )
-def test_what_is_no_schedule_is_refused(options: dict[str, float], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        zero_one_adam(ScaledSign("l2"), 100, **options)  # pyright: ignore[reportArgumentType]

@@ -19,17 +19,14 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from checkpoint_support import content
-from run_support import before_round, configuration, timeless
-from small_network import gradients, network, vector
+from run_support import before_round, checkpointed, configuration, timeless
+from small_network import LR
 
 from algorithms.comm import consistency
 from algorithms.compressors import shard
 from algorithms.core import tiles
-from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD, Adam, AMSGrad, Update
 from common.errors import exit_with_message
-from experiments.cluster.base import Simulated
 from experiments.config.schema import RunConfig
 from experiments.external.collectives import METHODS, flow, nbytes
 from experiments.run_store.checkpoint import rounds
@@ -60,9 +57,6 @@ RUNS = {
     ),
 }
 """Runs that checkpoints are tested by."""
-
-LR = 0.05
-"""Of the loops below."""
 
 HANGS = 240.0
 """Seconds after which a rank says where it stands: less than it is given, so that one that hangs is understood."""
@@ -104,9 +98,8 @@ class Launch:
             if process.is_alive():
                 process.kill()
                 process.join()
-        return [
-            Ended(process.exitcode, said.read_text()) for process, said in zip(self.ranks, self._said, strict=True)
-        ]
+        pairs = zip(self.ranks, self._said, strict=True)
+        return [Ended(process.exitcode, said.read_text()) for process, said in pairs]
 
 
 def launched(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
@@ -173,7 +166,7 @@ def assert_same(path: Path, expected: Path) -> None:
 def _final_state(path: Path) -> dict:
     """Everything in a run's checkpoint but what depends on the clock."""
     folder = path / "checkpoint" / str(rounds(path / "checkpoint")[0])
-    state = {file.name: content(file) for file in folder.iterdir()}
+    state = {file.name: checkpointed(file) for file in folder.iterdir()}
     for name in ("seconds", "metrics_size"):
         del state["shared.pt"][name]
     return state
@@ -199,27 +192,13 @@ def results_of(folder: Path, *stages: tuple[int, Callable[[], Any]]) -> list[lis
 
 def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) -> None:
     for stage, (size, act) in enumerate(stages):
-        if (rank := this_rank()) < size:
+        if (rank := my_rank()) < size:
             place, patience = f"file://{folder}/store-{stage}", timedelta(seconds=120)
             dist.init_process_group("gloo", place, rank=rank, world_size=size, timeout=patience)
             torch.save(act(), folder / f"{stage}-{rank}.pt")
             # No model may outlive the group: DDP would take the group down with it, holding the interpreter's lock,
             # for which gloo's thread may wait that still has a tensor of the last collective.
             dist.destroy_process_group()
-
-
-def simulated(
-    algorithm: Algorithm, workers: int, steps: int, left_out: int | None = None, dtype: torch.dtype = torch.float32
-) -> torch.Tensor:
-    """x after every step [steps, 32] of the harness's own rounds, of which one may be left out."""
-    cluster, path = Simulated(algorithm, workers, seed=3), []
-    state, t = cluster.start(vector(network(dtype=dtype))), 0
-    for step in range(1, steps + 1):
-        if step != left_out:
-            t += 1
-            state = cluster.round(gradients(state.replica.x, workers, step), state, LR, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
 
 
 def torchs(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
@@ -268,13 +247,19 @@ def small_shards() -> Iterator[None]:
         yield
 
 
+def within(context: Callable, act: Callable, *given: object) -> object:
+    """What `act` returns in a context."""
+    with context():
+        return act(*given)
+
+
 def at_round(round: int, rank: int, do: Callable[[], object], act: Callable[[], None]) -> None:
     """`act`, in which one rank does something else when round `round` is about to begin."""
-    with before_round(round, do if this_rank() == rank else bool):
+    with before_round(round, do if my_rank() == rank else bool):
         act()
 
 
-def this_rank() -> int:
+def my_rank() -> int:
     """The number of the rank that asks."""
     return int(os.environ.get("RANK", 0))
 

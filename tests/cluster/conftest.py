@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,6 @@ from algorithms.compressors import shard
 sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> str:
-    """The override that puts runs into the test's folder."""
-    return f"results_dir={tmp_path / 'results'}"
-
-
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of a launcher's variables is set."""
@@ -24,6 +20,25 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in [name for name in os.environ if name.startswith(LAUNCHERS)]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    """What the RANKS of a file of tests came to in its cases, `everything`."""
+    from cluster_support import results_of
+
+    [found] = results_of(tmp_path_factory.mktemp("ranks"), (request.module.RANKS, request.module.everything))
+    return found
+
+
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["rank 0", "sharded"])
+def context(request: pytest.FixtureRequest) -> Iterator[Callable]:
+    """Where all of it happens: with one server, or with one on every rank."""
+    from cluster_support import small_shards
+
+    here = small_shards if request.param else nullcontext
+    with here():
+        yield here
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import assert_same, fine, interrupt, launched, run_each, this_rank, variant
+from cluster_support import assert_same, fine, interrupt, launched, my_rank, run_each, variant
 from run_support import before_round, bring, go, record, rows, small, timeless
 
 from algorithms.comm import gather_broadcast
@@ -32,11 +32,8 @@ RUNS = {
     "resumed": ("algorithm=ef21_sgdm", "algorithm.dense_start=false", "cluster.late=[[0,4],[3,1]]"),
     "local_sgd": ("algorithm=local_sgd", "algorithm.period=2", "cluster.participation=0.9", "cluster.late=[[1,4]]"),
 }
-UNDER_WAY = {
-    "late": 3,
-    "late draws": 2,
-    "local_sgd": 2,
-}  # messages that were sent and counted, and would arrive later
+UNDER_WAY = {"late": 3, "late draws": 2, "local_sgd": 2}
+"""How many messages were sent and counted, and would arrive later."""
 
 
 def observed(target: Path, runs: list[RunConfig]) -> None:
@@ -53,7 +50,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
 
     gather_broadcast.gather, Torchrun.__init__ = noted, begun
     run_each(runs)
-    (target / f"{this_rank()}.json").write_text(json.dumps(sent))
+    (target / f"{my_rank()}.json").write_text(json.dumps(sent))
 
 
 @pytest.fixture(scope="module")
@@ -96,23 +93,11 @@ def test_rows_are_the_same_with_a_chance_of_one(tmp_path: Path) -> None:
         (["algorithm=sparta"], "Sparta needs .* by what it sent itself"),
         (["algorithm=zero_one_adam"], "ZeroOneAdam needs .* begin anew in one round"),
         (["algorithm=diloco", "algorithm.fragments=2"], "Streaming needs .* whether anything crossed"),
-        (
-            ["algorithm=distributed_lion", "algorithm.combine=mean"],
-            r"SignMean\(workers=20\) can send only a mean over",
-        ),
+        (["algorithm=distributed_lion", "algorithm.combine=mean"], r"SignMean\(workers=20\) can send only a mean"),
         (["algorithm=int_sgd"], r"IntegerMean\(workers=20, width=8\) can send only a mean over all workers"),
-        (
-            ["cluster.server=sharded"],
-            "cluster.server=sharded: does not support absent",
-        ),
-        (
-            ["cluster.late=[[3,2]]", "algorithm=ef21"],
-            "no message of the same form 2 rounds later.*dense_start=false",
-        ),
-        (
-            ["cluster.late=[[3,15]]", "algorithm=local_sgd"],
-            "no message of the same form 15 rounds later; take a multiple of the rounds",
-        ),
+        (["cluster.server=sharded"], "cluster.server=sharded: does not support absent"),
+        (["cluster.late=[[3,2]]", "algorithm=ef21"], "no message of the same form 2 rounds later.*dense_start"),
+        (["cluster.late=[[3,15]]", "algorithm=local_sgd"], "15 rounds later; take a multiple of the rounds"),
         (["cluster.late=[[3,2],[3,1]]"], r"cluster.late: \[3, 2\]: give a worker from 0 to 19, once"),
         (["cluster.absent=[[20,2,3]]"], r"cluster.absent: \[20, 2, 3\]: give a worker from 0 to 19"),
         (["cluster.absent=[[0,1,3]]"], "the first round of its absence, at least 2, and the last"),

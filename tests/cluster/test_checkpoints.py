@@ -8,21 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoint_support import resign
-from cluster_support import (
-    RUNS,
-    apart,
-    assert_same,
-    at_round,
-    fine,
-    interrupt,
-    launched,
-    run_each,
-    this_rank,
-    variant,
-)
+from cluster_support import RUNS, apart, assert_same, at_round, fine, interrupt, launched, my_rank, run_each, variant
 from renewing import renew
-from run_support import go, status
+from run_support import go, resign, status
 
 from common.errors import RunError
 from experiments.config.identity import folder
@@ -162,7 +150,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
 
 def _elsewhere(run: RunConfig) -> None:
     """A run whose second rank, as on a machine of its own, has other results."""
-    run_each([replace(run, results_dir=run.results_dir + "-2" * this_rank())])
+    run_each([replace(run, results_dir=run.results_dir + "-2" * my_rank())])
 
 
 @pytest.mark.slow

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoint_support import content
 from cluster_support import assert_same, at_round, fine, interrupt, launched, run_each, variant
-from run_support import timeless
+from run_support import checkpointed, timeless
 
 from algorithms.compressors import shard
 from experiments.config.compose import CONF
@@ -166,7 +165,7 @@ def test_ranks_that_share_the_server_equal_the_simulation(
 def joined(path: Path) -> tuple[bytes, list[dict]]:
     """Of the last checkpoint every tensor but the server's, as bytes, and the parts of the server."""
     newest = path / "checkpoint" / str(rounds(path / "checkpoint")[0])
-    files = {file.stem: content(file) for file in sorted(newest.iterdir())}
+    files = {file.stem: checkpointed(file) for file in sorted(newest.iterdir())}
     server = files["shared"]["cluster"].pop("server", None)
     shards = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
     tensors = [tensor for file in files.values() for tensor in leaves(file)]

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import assert_same, fine, launched, run_each, this_rank, variant, watched
+from cluster_support import assert_same, fine, launched, my_rank, run_each, variant, watched
 from run_support import go, rows, timeless, where
 
 from common.errors import UsageError
@@ -69,7 +69,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
     Torchrun.__init__ = begin
     with watched(note):
         run_each(runs)
-    (target / f"sent-{this_rank()}.json").write_text(json.dumps(sent))
+    (target / f"sent-{my_rank()}.json").write_text(json.dumps(sent))
 
 
 def test_ranks_of_groups_equal_the_simulation_and_send_what_is_counted(tmp_path: Path) -> None:

@@ -101,17 +101,10 @@ def test_slurms_lists(variables: dict[str, str], field: str, value: object, set_
     assert getattr(launch(), field) == value
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("RANK", "8"),
-        ("SLURM_PROCID", "nine"),
-        ("SLURM_STEP_NUM_TASKS", ""),
-        ("SLURM_NODEID", "7"),
-        (TASKS, ""),
-        (NODES, ""),
-    ],
-)
+DAMAGED = {"RANK": "8", "SLURM_PROCID": "nine", "SLURM_STEP_NUM_TASKS": "", "SLURM_NODEID": "7", TASKS: "", NODES: ""}
+
+
+@pytest.mark.parametrize(("name", "value"), DAMAGED.items())
 def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
     set_((TORCHRUN if name in TORCHRUN else SRUN) | {name: value})
     with pytest.raises(UsageError, match="environment is damaged"):

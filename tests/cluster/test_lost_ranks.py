@@ -11,20 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import (
-    Launch,
-    as_torchrun,
-    assert_same,
-    at_round,
-    free_port,
-    kill,
-    launched,
-    run_each,
-    this_rank,
-    variant,
-)
+from cluster_support import Launch, as_torchrun, assert_same, at_round, free_port, kill, launched, run_each, variant
 from run_support import go, status
-from torch import Tensor
 
 from experiments.config.identity import folder
 from experiments.config.schema import ClusterConfig, RunConfig
@@ -107,20 +95,15 @@ def test_a_rank_that_does_not_answer_is_named(
     assert_same(go(*COMMAND, f"results_dir={run.results_dir}"), go(*COMMAND, f"results_dir={tmp_path / 'alone'}"))
 
 
-def _spoiled(act: partial) -> None:
-    """The gradients of the last rank are not finite in round 7."""
+def _spoil() -> None:
+    """From now on gradients are not finite."""
     clipped = Trainer._clipped
-
-    def spoiled(self: Trainer, gradients: Tensor, t: int) -> Tensor:
-        return clipped(self, gradients if t < 7 or this_rank() == 0 else gradients / 0, t)
-
-    Trainer._clipped = spoiled
-    act()
+    Trainer._clipped = lambda self, gradients, t: clipped(self, gradients / 0, t)
 
 
 @pytest.mark.slow
 def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Path) -> None:
-    first, second = launched(tmp_path / "first", 2, partial(_spoiled, partial(run_each, [run])))
+    first, second = launched(tmp_path / "first", 2, partial(at_round, 7, 1, _spoil, partial(run_each, [run])))
     assert (first.code, second.code) == (1, 1)
     assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said
     assert _one_message(first.said, folder(run)), first.said

@@ -1,5 +1,8 @@
-"""Launches that cannot be, and ranks that have not the same: before anything starts, and in the middle of a run."""
+"""Launches that cannot be, ranks that have not the same at the start or in a run, and what ranks compare."""
 
+import copy
+import math
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,9 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import as_torchrun, at_round, interrupt, launched, results_of, run_each, this_rank, variant
+from cluster_support import as_torchrun, at_round, interrupt, launched, my_rank, results_of, run_each, variant
 from run_support import SMALL, before_rounds, go, rows, small, status, stopped, timeless
+from torch import Tensor
 
+from algorithms.comm.consistency import Disagreement, digest, is_finite
 from experiments.cluster.ranks import Group
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
@@ -23,6 +28,12 @@ from experiments.training.trainer import Trainer
 
 COMMON = ("task=logreg/breast_cancer", "rounds=12", "eval_every=6", "checkpoint_every=4", "cluster.workers=6")
 CD_ADAM = (*COMMON, "algorithm=cd_adam")
+
+
+def slow(*cases: tuple) -> list:
+    """These cases for the slow tests alone."""
+    return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
+
 
 # In this process, as one rank of several of which no other is there
 
@@ -42,17 +53,14 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     ("overrides", "parts"),
     [
         (["cluster.workers=1"], ["cluster.workers=1", "too few for 2 ranks", "start 1 ranks or fewer"]),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in [
-                (["ranks=2", "cluster.workers=4"], ["leave out torchrun or srun"]),
-                (["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
-                (["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
-                (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
-                (["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
-                (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
-                (["-m", "cluster.workers=4", "seed=0,1"], ["leave out torchrun or srun, and set ranks=2"]),
-            ]
+        *slow(
+            (["ranks=2", "cluster.workers=4"], ["leave out torchrun or srun"]),
+            (["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
+            (["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
+            (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
+            (["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
+            (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
+            (["-m", "cluster.workers=4", "seed=0,1"], ["leave out torchrun or srun, and set ranks=2"]),
         ),
     ],
 )
@@ -88,7 +96,7 @@ SETTINGS = {
 
 def _another(what: str, results: Path) -> None:
     """The second rank is given another setting, or has other code, libraries or data. Nobody waits to speak."""
-    facts, is_odd = LogisticRegression.facts, this_rank() == 1
+    facts, is_odd = LogisticRegression.facts, my_rank() == 1
     time.sleep = lambda seconds: None
     if what != "data":  # is found before anything is loaded
         runner.build_trainer = partial(exit, 77)
@@ -105,14 +113,11 @@ def _another(what: str, results: Path) -> None:
     ("what", "said"),
     [
         ("compressor=top_k", SETTINGS["compressor=top_k"]),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in [
-                *list(SETTINGS.items())[1:],
-                ("code", "algorithms/core/channels.py: 0000000000000000 on rank 1"),
-                ("libraries", "numpy: 1.0 on rank 1"),
-                ("data", "data_sha256: another on rank 1, "),
-            ]
+        *slow(
+            *list(SETTINGS.items())[1:],
+            ("code", "algorithms/core/channels.py: 0000000000000000 on rank 1"),
+            ("libraries", "numpy: 1.0 on rank 1"),
+            ("data", "data_sha256: another on rank 1, "),
         ),
     ],
 )
@@ -130,7 +135,7 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
     """One bit of a coordinate changes on one rank, of its replica or as "server memory", when a round begins."""
 
     def flip(trainer: Trainer) -> None:
-        if trainer.t + 1 == round and this_rank() == rank:
+        if trainer.t + 1 == round and my_rank() == rank:
             part, name = what.split() if " " in what else ("replica", what)
             state = getattr(trainer.state, part)
             changed = getattr(state, name).clone()
@@ -145,13 +150,10 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
     ("what", "rank", "ranks", "round", "kept", "said"),
     [
         ("server memory", 0, 2, 8, 6, "rank 1: what the server remembers of the signal is not that of rank 0"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in [
-                ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
-                ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
-                ("signal", 2, 3, 12, 6, "rank 2: the "),
-            ]
+        *slow(
+            ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
+            ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
+            ("signal", 2, 3, 12, 6, "rank 2: the "),
         ),
     ],
 )
@@ -173,7 +175,7 @@ def test_a_flipped_bit_of_a_replica_ends_the_run(
 
 def _begun_apart(run: RunConfig) -> None:
     """One rank begins with another x."""
-    if this_rank() == 1:
+    if my_rank() == 1:
         LogisticRegression.start = lambda task: torch.full((task.d,), 5e-324, dtype=task.dtype)
     run_each([run])
 
@@ -206,7 +208,7 @@ def test_it_is_found_before_anything_else_happens(
 
 def _asked() -> list[bool]:
     """Rank 1 says yes in the second and the fifth of seven questions; the fourth and sixth are waited for."""
-    ranks = Group(this_rank())
+    ranks = Group(my_rank())
     before = ranks.any_before
     asks = (before, before, before, ranks.any, before, ranks.any, before)
     heard = [ask(ranks.rank == 1 and number in (1, 4)) for number, ask in enumerate(asks)]
@@ -218,3 +220,71 @@ def _asked() -> list[bool]:
 def test_what_is_asked_before_is_heard_at_the_next_question_that_nobody_waits_for(tmp_path: Path) -> None:
     [heard] = results_of(tmp_path, (3, _asked))
     assert heard == [[False, False, True, False, False, False, False]] * 3
+
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+ROW = 8 * 61 * 64  # bytes of one row in every block of the digest
+
+
+def drawn(d: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A vector [d]."""
+    return torch.randn(d, generator=torch.Generator().manual_seed(d)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_one_flipped_bit_anywhere_changes_the_digest(dtype: torch.dtype) -> None:
+    generator, row = torch.Generator().manual_seed(0), ROW // dtype.itemsize
+    for d in (1, 7, row - 1, row, 3 * row + 5):
+        x = drawn(d, dtype)
+        expected = digest(x)
+        assert digest(x.clone()) == expected
+        places = {0, d - 1, *torch.randint(d, (5,), generator=generator).tolist()}
+        for place in places:
+            for bit in (0, 8 * dtype.itemsize - 2, 8 * dtype.itemsize - 1):
+                changed = x.clone()
+                bits = changed.view(INTEGERS[dtype.itemsize])
+                bits[place] ^= torch.tensor(1).bitwise_left_shift(bit).to(bits.dtype)
+                assert digest(changed) != expected, (d, place, bit)
+
+
+def test_coordinates_exchanged_and_a_zero_of_another_sign_change_it() -> None:
+    d = 10 * ROW // 4
+    x = drawn(d)
+    x[5] = 0.0
+    expected = digest(x)
+    for one, other in ((0, 1), (1, 3), (7, d - 1), (100, 100 + 2048), (1000, 1000 + 65 * 2)):
+        changed = x.clone()
+        changed[[one, other]] = x[[other, one]]
+        assert digest(changed) != expected
+    changed = x.clone()
+    changed[5] = -0.0
+    assert digest(changed) != expected
+    signs = x.clone()  # only the top bit differs: linear weights would not see it
+    signs[[11, 19]] = torch.tensor([2.0, -2.0])
+    swapped = signs.clone()
+    swapped[[11, 19]] = torch.tensor([-2.0, 2.0])
+    assert digest(signs) != digest(swapped)
+    assert digest(torch.zeros(5)) != digest(torch.zeros(6))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_vector_is_finite_where_every_coordinate_is(dtype: torch.dtype) -> None:
+    largest = torch.finfo(dtype).max
+    for d in (1, 2, 1000):
+        x = torch.full((d,), largest, dtype=dtype)  # whose sum and squares are not
+        x[d // 2] = -largest
+        assert is_finite(x)
+        for value in (math.nan, math.inf, -math.inf):
+            for place in {0, d // 2, d - 1}:
+                changed = x.clone()
+                changed[place] = value
+                assert not is_finite(changed)
+
+
+def test_a_disagreement_says_who_when_and_what_also_from_another_process() -> None:
+    error = Disagreement(2, 7, "lr", "0.1 instead of 0.2")
+    for same in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert str(same) == "step 7: rank 2 differs from the others in lr: 0.1 instead of 0.2"
+        assert (same.rank, same.step, same.quantity) == (2, 7, "lr")
+    assert isinstance(error, RuntimeError)

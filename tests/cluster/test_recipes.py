@@ -13,18 +13,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from algorithms import CompressedOptimizer
 
+RECIPES = {"two_workers": 300, "ddp_hook": 100, "nanogpt_loop": 40, "hsdp": 100}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "length", "size"),
-    [
-        *(
-            (*recipe, size)
-            for recipe in [("two_workers", 300), ("ddp_hook", 100), ("nanogpt_loop", 40)]
-            for size in [1, 2]
-        ),
-        ("hsdp", 100, 4),
-    ],
+    [(*recipe, size) for recipe in RECIPES.items() for size in ([4] if recipe[0] == "hsdp" else [1, 2])],
 )
 def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
     name: str, length: int, size: int, tmp_path: Path

@@ -1,7 +1,6 @@
 """Checkpoints of torch.distributed.checkpoint: three ranks save, three go on bit for bit, two and four go on."""
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,8 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cluster_support import LR, results_of, small_shards
-from small_network import gradients, loss, network, vector
+from cluster_support import LR, results_of, within
+from small_network import gradients, network, train, vector
 
 from algorithms import LocalSteps
 from algorithms.compressors import RandomK, ScaledSign, TopK
@@ -56,13 +55,7 @@ CASES["groups"] = (ALGORITHMS["cd_adam"], True)
 
 def steps(net: torch.nn.Module, optimizer: CompressedOptimizer, first: int) -> torch.Tensor:
     """x after each of STEPS steps."""
-    path = []
-    for step in range(first, first + STEPS):
-        optimizer.zero_grad()
-        loss(net, optimizer.rank, step).backward()
-        optimizer.step()
-        path.append(vector(net))
-    return torch.stack(path)
+    return train(net, optimizer, steps=STEPS, worker=optimizer.rank, first=first)
 
 
 def begun(algorithm: Algorithm, grouped: bool = False, lr: float = LR) -> tuple[torch.nn.Module, CompressedOptimizer]:
@@ -103,20 +96,6 @@ def loading(source: Path) -> dict:
     return results
 
 
-@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["rank 0", "sharded"])
-def context(request: pytest.FixtureRequest) -> Iterator[Callable]:
-    """Where all of it happens: with one server, or with one on every rank."""
-    here = small_shards if request.param else nullcontext
-    with here():
-        yield here
-
-
-def within(here: Callable, act: Callable, *given: object) -> object:
-    """What `act` returns there."""
-    with here():
-        return act(*given)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> Path:
     """Of what was saved."""
@@ -150,9 +129,8 @@ def others(
 def served(states: list[dict]) -> dict:
     """The server's state, of which each rank may have a shard."""
     found = [one["server"] for one in states if one["server"]]
-    return {
-        name: None if of is None else torch.cat([one[name] for one in found], -1) for name, of in found[0].items()
-    }
+    parts = {name: [one[name] for one in found] for name in found[0]}
+    return {name: None if some[0] is None else torch.cat(some, -1) for name, some in parts.items()}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from cluster_support import assert_same, fine, launched, run_each, this_rank, variant, watched
+from cluster_support import assert_same, fine, launched, my_rank, run_each, variant, watched
 from run_support import go, rows, timeless
 from torch import Tensor
 
@@ -182,7 +182,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
     shard.LEAST = 8
     with watched(note):
         run_each(runs)
-    (target / f"messages-{this_rank()}.json").write_text(json.dumps(messages))
+    (target / f"messages-{my_rank()}.json").write_text(json.dumps(messages))
 
 
 @pytest.fixture(scope="module")
@@ -221,14 +221,10 @@ def test_a_round_is_two_messages_of_the_bytes_that_are_counted(name: str, traffi
     )
     for messages in ranks:
         mine = [m for m in _of(name, messages) if m["for"] == "round"]
-        assert [(m["t"], m["by"], m["bytes"]) for m in mine] == [
-            message
-            for t in range(1, ROUNDS + 1)
-            for message in (
-                (t, "gather", TRIALS * WORKERS // RANKS * up[t - 1]),
-                (t, "broadcast", TRIALS * down[t - 1]),
-            )
-        ]
+        expected = []
+        for t, (sent, received) in enumerate(zip(up, down, strict=True), 1):
+            expected += [(t, "gather", TRIALS * WORKERS // RANKS * sent), (t, "broadcast", TRIALS * received)]
+        assert [(m["t"], m["by"], m["bytes"]) for m in mine] == expected
     assert rows(folder(runs[name]))[-1]["payload_bytes"] == sum(up) + sum(down)
 
 

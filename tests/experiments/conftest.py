@@ -12,12 +12,6 @@ from experiments.orchestration.processes import Job
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> str:
-    """The override that puts runs into the test's folder."""
-    return f"results_dir={tmp_path / 'results'}"
-
-
-@pytest.fixture
 def at_round() -> Iterator[Callable[[int, Callable[[], object]], object]]:
     """Calls something once, when a run is about to begin a given round."""
     with ExitStack() as until_the_end:

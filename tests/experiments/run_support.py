@@ -1,5 +1,6 @@
 """What the tests of runs and sweeps import from each other: command lines in process, and what they left on disk."""
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
+import torch
 from renewing import renew
 
 from common.errors import exit_with_message
@@ -18,6 +19,7 @@ from experiments import run
 from experiments.config.identity import folder
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
+from experiments.run_store.checkpoint import _digest
 from experiments.training.build import check
 from experiments.training.runner import bring_to_end
 from experiments.training.trainer import Trainer
@@ -93,11 +95,6 @@ def status(path: Path) -> dict:
     return record(path, "status")
 
 
-def stored_config(path: Path) -> dict:
-    """The run's config.yaml."""
-    return yaml.safe_load((path / "config.yaml").read_text())
-
-
 def stopped(overrides: list[str]) -> str | int | None:
     """The exit status of a command line that does not end well."""
     with pytest.raises(SystemExit) as stop:
@@ -141,6 +138,21 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
         for file in path.rglob("*")
         if file.is_file() and file.name != ".lock"
     }
+
+
+def checkpointed(file: Path) -> dict:
+    """The state in a checkpoint's file, whatever its checksum says."""
+    _, tensors = file.read_bytes().split(b"\n", 1)
+    return torch.load(io.BytesIO(tensors), weights_only=True)
+
+
+def resign(file: Path, change: Callable[[dict], object]) -> None:
+    """Change the state in a checkpoint's file, and its checksum with it."""
+    state = checkpointed(file)
+    change(state)
+    tensors = io.BytesIO()
+    torch.save(state, tensors)
+    file.write_bytes(_digest(file, tensors.getbuffer()) + tensors.getvalue())
 
 
 def small(*overrides: str) -> RunConfig:

@@ -56,10 +56,3 @@ def of_groups(gradient: Callable[..., Vector], size: int, clip: float) -> Callab
         return mean([[value * min(1, clip / (math.hypot(*one) + 1e-6)) for value in one] for one in found])
 
     return of_group
-
-
-def loss(i: int, x: Vector) -> float:
-    """f_i(x)."""
-    margins = [y * sum(a[k] * x[k] for k in range(D)) for a, y in DATA[i]]
-    fit = sum(math.log1p(math.exp(-margin)) for margin in margins) / ROWS
-    return fit + LAMBDA * sum(value**2 / (1 + value**2) for value in x)

@@ -100,20 +100,12 @@ def trained(
     warmup: int,
     decay: float,
     longest: float,
-    matrices_only: bool = False,
 ) -> Weights:
-    """The weights after a step on each of the batches of windows; `steps` are those that the schedule is for.
-
-    `matrices_only`: weight decay for matrices and embeddings alone, as published, not for the norms' gains.
-    """
+    """The weights after a step on each of the batches of windows; `steps` are those that the schedule is for."""
     leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
-    decayed = [leaf for leaf in leaves.values() if leaf.dim() > 1 or not matrices_only]
-    others = [leaf for leaf in leaves.values() if leaf.dim() == 1 and matrices_only]
-    groups = [{"params": decayed, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, betas=(0.9, 0.99))
+    optimizer = torch.optim.AdamW(leaves.values(), lr=rate, betas=(0.9, 0.99), weight_decay=decay)
     for step, windows in enumerate(batches):
-        for group in optimizer.param_groups:
-            group["lr"] = step_size(step, steps, rate, warmup, 0.1)
+        optimizer.param_groups[0]["lr"] = step_size(step, steps, rate, warmup, 0.1)
         optimizer.zero_grad()
         loss(leaves, windows, layers, heads).backward()
         torch.nn.utils.clip_grad_norm_(leaves.values(), longest)

@@ -82,11 +82,7 @@ def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, f
 
 @pytest.mark.parametrize(
     ("name", "cases"),
-    [
-        ("logreg", len(FAULTS)),
-        pytest.param("logreg", CASES, marks=pytest.mark.soak),
-        pytest.param("digits", CASES, marks=pytest.mark.soak),
-    ],
+    [("logreg", len(FAULTS)), *(pytest.param(name, CASES, marks=pytest.mark.soak) for name in ("logreg", "digits"))],
 )
 def test_a_damaged_checkpoint_never_spoils_a_run_in_silence(name: str, cases: int, seed: int, tmp_path: Path) -> None:
     run = configuration(*COMMON, *RUNS[name])

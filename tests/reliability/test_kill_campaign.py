@@ -12,19 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import (
-    RUNS,
-    Ended,
-    Launch,
-    apart,
-    assert_same,
-    fine,
-    kill,
-    launched,
-    run_each,
-    this_rank,
-    variant,
-)
+from cluster_support import RUNS, Ended, Launch, apart, assert_same, fine, kill, launched, my_rank, run_each, variant
 from run_support import go, status
 
 from experiments.config.identity import folder
@@ -100,7 +88,7 @@ class Victim:
 
 def before_change(number: int, rank: int, act: Callable[[], None]) -> None:
     """`act`, in which a rank is killed before its change of that number, from 1, of the file system."""
-    if this_rank() == rank:
+    if my_rank() == rank:
         left = number
 
         def count(event: str, arguments: tuple) -> None:
@@ -116,7 +104,7 @@ def before_change(number: int, rank: int, act: Callable[[], None]) -> None:
 
 def within_write(size: int, rank: int, act: Callable[[], None]) -> None:
     """`act`, in which a rank is killed as soon as any file would have more than so many bytes, which it then has."""
-    if this_rank() == rank:
+    if my_rank() == rank:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -1,0 +1,17 @@
+"""One test of many calls that are refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+
+def refusals(*cases: tuple[Callable[[], object], str], kind: Any = ValueError) -> Callable:
+    """The test that each of these calls raises an error of this kind that says this."""
+
+    @pytest.mark.parametrize(("make", "said"), cases)
+    def test(make: Callable[[], object], said: str) -> None:
+        with pytest.raises(kind, match=said):
+            make()
+
+    return test
