@@ -23,9 +23,8 @@ def test_the_test_it_shows_passes(tmp_path: Path) -> None:
     [block] = blocks(EXAMPLES / "my_package" / "README.md", "python")
     (tmp_path / "test_mine.py").write_text(block.body)
     command = [sys.executable, "-m", "pytest", "-c", os.devnull, "--strict-markers", tmp_path]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": "examples"}, capture_output=True, text=True
-    )
+    known = os.environ | {"PYTHONPATH": "examples"}
+    done = subprocess.run(command, cwd=ROOT, env=known, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 

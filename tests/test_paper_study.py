@@ -16,12 +16,17 @@ LRS = [0.001, 0.003, 0.005, 0.007, 0.009]
 METHODS = ["amsgrad", "naive", "error_feedback", "cd_adam"]
 
 
-@pytest.fixture
-def data_dir(tmp_path):
-    return linked(tmp_path / "data")
+CASES = [("mushrooms", "cd_adam", 30, LRS[::2])]
+CASES += [
+    pytest.param(name, method, 100, LRS, marks=pytest.mark.slow)
+    for name in ("mushrooms", "a9a", "w8a")
+    for method in METHODS
+]
 
 
-def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[float]) -> None:
+@pytest.mark.parametrize(("name", "method", "rounds", "lrs"), CASES)
+def test_norms_and_bits_are_those_of_the_loop(name: str, method: str, rounds: int, lrs: list, tmp_path: Path) -> None:
+    data_dir = linked(tmp_path / "data")
     dataset = load(name, data_dir)
     dense = np.ascontiguousarray(dataset.features.toarray())
     overrides = [f"task=logreg/{name}", f"algorithm={method}", f"lr={lrs}".replace(" ", ""), f"rounds={rounds}"]
@@ -36,21 +41,3 @@ def _compare(data_dir: Path, name: str, method: str, rounds: int, lrs: list[floa
     d = dense.shape[1]
     per_round = 64 * d if method == "amsgrad" else 2 * (d + 32)
     assert all(row["bits"] == row["round"] * per_round for row in rows)
-
-
-@pytest.mark.parametrize("method", [pytest.param("error_feedback", marks=pytest.mark.slow), "cd_adam"])
-def test_mushrooms_over_thirty_rounds(data_dir, method):
-    _compare(data_dir, "mushrooms", method, 30, LRS[::2])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_mushrooms_over_a_hundred_rounds(data_dir, method):
-    _compare(data_dir, "mushrooms", method, 100, LRS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["a9a", "w8a"])
-def test_the_large_sets_over_a_hundred_rounds(data_dir, name, method):
-    _compare(data_dir, name, method, 100, LRS)

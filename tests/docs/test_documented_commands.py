@@ -5,14 +5,19 @@ with settings added that make it small. What trains is composed (`--cfg job`); t
 and ranks, whose commands tests/experiments and tests/cluster run.
 """
 
+import fcntl
 import gzip
 import os
+import pty
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
+from functools import partial
 from glob import glob
 from importlib import import_module
 from importlib.util import find_spec
@@ -22,7 +27,6 @@ from pathlib import Path
 import pytest
 from docs_support import PAGES, ROOT, Command, blocks, commands, sessions
 from hydra.utils import get_object
-from terminal_support import printed
 
 from experiments import enter
 from experiments.config import compose
@@ -87,10 +91,6 @@ def call(words: Words) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compose, "OURS", (*compose.OURS, "command-line"))  # pages put their files into the own conf/
         import_module(module).main([path for word in arguments for path in (glob(word) if "*" in word else [word])])
-
-
-def call_small(words: Words) -> None:
-    call(small(words))
 
 
 def call_one(words: Words) -> None:
@@ -159,10 +159,6 @@ def run_contained(words: Words) -> None:
     RULES[rule_of(inner)][0](inner)
 
 
-def execute(words: Words) -> None:
-    subprocess.run(words, check=True, timeout=300)
-
-
 def enter_later(words: Words) -> None:
     for candidate in enter.read(words[3:])[0]:
         candidate.trials()
@@ -172,16 +168,12 @@ def parse_keys(words: Words) -> None:
     parse(words[3:], import_module(words[2]).DEFAULTS)
 
 
-def nothing(words: Words) -> None:
-    pass
-
-
 RULES: dict[str, tuple[Act, Act | None]] = {
     r"python -m experiments\.run .*(--cfg job|dry_run=true)": (call, None),
     r"python -m experiments\.run (-m |.*sweep=)": (configure_first, None),
     r"python -m experiments\.run .*(ranks|logger)=": (configure, None),
     r"python -m experiments\.run .*task=(logreg/a9a|cifar10/|text/shakespeare)": (configure, None),  # a download
-    r"python -m experiments\.run ": (configure, call_small),
+    r"python -m experiments\.run ": (configure, lambda words: call(small(words))),
     r"python -m experiments\.redraw ": (is_there, None),  # test_reference_reports.py redraws them
     r"python -m experiments\.reproduce .*(jobs=|figure_3)": (configure, None),
     r"python -m experiments\.reproduce ": (configure, call_one),
@@ -193,14 +185,14 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"(torchrun|srun) .*-m experiments\.run ": (configure_launched, None),
     r"torchrun .*-m experiments\.external ": (check_strategy, None),
     r"torchrun --nnodes=2 .*\.py ": (is_there, None),
-    r"torchrun .*\.py ": (is_there, execute),
+    r"torchrun .*\.py ": (is_there, partial(subprocess.run, check=True, timeout=300)),
     r"sbatch .*\.sbatch ": (is_there, None),  # test_slurm_script.py runs it
     r"bash benchmarks/gpu\.sh ": (is_there, None),  # test_gpu_list.py rehearses it
     r"make ": (make, None),
     r"docker run ": (run_contained, None),  # what is to run in it is run here
-    r"(python -m (pytest|data)|wandb|tensorboard|docker build|rsync|source \.venv/bin/activate) ": (nothing, None),
+    r"(python -m (pytest|data)|wandb|tensorboard|docker build|rsync|source \.venv/bin/activate) ": (bool, None),
 }
-"""What is done with commands that a pattern matches: in this process, and for real in the slow tests."""
+"""What is done with a command that a pattern matches, `bool` for nothing: here, and for real in the slow tests."""
 
 
 def rule_of(words: Words) -> str:
@@ -267,6 +259,26 @@ def test_a_command_is_right(command, place, monkeypatch):
 @pytest.mark.parametrize("command", [command for command in DIFFERENT if RULES[rule_of(command.words)][1]], ids=str)
 def test_a_command_runs(command, place, monkeypatch):
     follow(RULES[rule_of(command.words)][1], command, place, monkeypatch)
+
+
+def printed(words: list[str], columns: int) -> list[str]:
+    """The lines that stay on a terminal of so many columns once the command has ended."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    process = subprocess.Popen(
+        words, stdin=its, stdout=its, stderr=its, env=os.environ | {"COLUMNS": str(columns), "TERM": "xterm"}
+    )
+    os.close(its)
+    said = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            said += part
+    except OSError:  # how Linux tells that nobody writes to the terminal any more
+        pass
+    os.close(ours)
+    process.wait()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", said.decode().replace("\r\n", "\n"))
+    return [line.rpartition("\r")[2].rstrip() for line in text.split("\n")]
 
 
 @pytest.mark.slow

@@ -1,13 +1,21 @@
-"""The written pages say everything that the code and the configuration hold."""
+"""Pages say everything that the code and the configuration hold, and docstrings reach them as they are written."""
 
+import html
+import importlib
 import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from docutils.core import publish_doctree
+from docutils.nodes import literal
 from hydra.utils import get_object
 
+import algorithms
+from docs.extensions.docstrings import restructured
 from docs.extensions.equations import latex, paragraph
 from docs.extensions.pages import algorithm, compressors, pages
 from docs.extensions.reference import BUILT, KEYS, composed, names, of_choice, of_schema
@@ -93,3 +101,59 @@ def test_a_key_that_a_choice_sets_stands_with_it():
     assert settings["epochs"] == 10
     assert settings["task.batch_size"] == 32
     assert settings["task.model.width"] == 16
+
+
+NAMED = re.compile(r"`(?!`)((?:tests|experiments)/[\w/]+\.py)?(?:::(\w+))?`")
+
+
+def test_every_test_that_is_named_exists() -> None:
+    file, named = "", 0
+    for match in NAMED.finditer((DOCS / "reliability.md").read_text()):
+        file, name = match[1] or file, match[2] or ""
+        assert (DOCS.parent / file).is_file(), match[0]
+        assert not name or f"def {name}(" in (DOCS.parent / file).read_text(), match[0]
+        named += 1
+    assert named > 10
+
+
+def test_every_fault_names_one() -> None:
+    rows = [line for line in (DOCS / "reliability.md").read_text().splitlines() if line.startswith("| ")]
+    faults = [row.split(" | ") for row in rows if row.count(" | ") == 3 and not row.startswith("| fault")]
+    assert faults
+    assert all(NAMED.search(test) for _, _, test, _ in faults)
+
+
+def _docstrings() -> Iterator[tuple[str, str]]:
+    """Those of every module, class, function and method of `algorithms`."""
+    for found in pkgutil.walk_packages(algorithms.__path__, "algorithms."):
+        module = importlib.import_module(found.name)
+        yield found.name, module.__doc__ or ""
+        for name, value in vars(module).items():
+            if not callable(value) or getattr(value, "__module__", None) != found.name or name.startswith("_"):
+                continue
+            members = vars(value).items() if inspect.isclass(value) else ()
+            parts = [(name, value), *((f"{name}.{k}", v) for k, v in members if inspect.isfunction(v))]
+            yield from ((f"{found.name}.{label}", part.__doc__) for label, part in parts if part.__doc__)
+
+
+DOCSTRINGS = dict(_docstrings())
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_a_page_has_the_words_of_the_docstring(name):
+    tree = publish_doctree("\n".join(restructured(DOCSTRINGS[name])), settings_overrides={"halt_level": 2})
+    shown = tree.astext()  # a warning failed
+    missing = [word for word in re.findall(r"(?<![\w\\])[A-Za-z]{4,}", DOCSTRINGS[name]) if word not in shown]
+    assert not missing
+
+
+def test_code_is_marked_and_markup_is_text():
+    text = "text [*T, many] of `levels`' trailing_ and \\ (`norm: l1`)"
+    tree = publish_doctree(paragraph(text), settings_overrides={"halt_level": 2})
+    assert [node.astext() for node in tree.findall(literal)] == ["levels", "norm: l1"]
+    assert html.unescape(tree.astext()) == text.replace("`", "")
+
+
+def test_state_wire_and_source_are_fields():
+    lines = restructured("It does.\n\nState: one on\nevery worker.\nWire: bits.")
+    assert lines[2::2] == [":State: one on every worker.", ":Wire: bits."]

@@ -16,8 +16,8 @@ WITHOUT_TABLE = {"regime", "regime_three_seeds"}
 DRAWN = ("figure_3", "regime_batches", "bandwidth")
 """Figures whose pictures are drawn too."""
 
-QUICK = ("figure_2_top_k", "why", "why_frozen")
-"""Those that take 2 seconds; tests/plots/test_report.py has one more."""
+QUICK = ("figure_2_top_k", "rate", "why", "why_frozen")
+"""Those that take 2 seconds."""
 
 
 def test_every_figure_has_its_table_and_the_readme_names_it() -> None:

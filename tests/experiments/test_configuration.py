@@ -1,16 +1,26 @@
-"""From the command line to a checked run, and what is said where a command line is wrong."""
+"""From the command line to a checked run, what is said where it is wrong, and what Hydra says of an application."""
 
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
-from run_support import SMALL, small
+from hydra import compose as of_hydra
+from omegaconf import DictConfig, OmegaConf
+from run_support import SMALL, small, stopped
 
 from algorithms.utils.layout import of_vectors
 from common.errors import UsageError
-from experiments.config.compose import CONF
+from experiments import run
+from experiments.config import schema
+from experiments.config.compose import CONF, compose, composing
 from experiments.config.run import load_run
 from experiments.training.build import build_algorithm, build_task, check
 
@@ -19,13 +29,6 @@ def choices(group: str) -> list[str]:
     """Every choice of a configuration group, new ones included."""
     files = [path for path in (CONF / group).rglob("*.yaml") if not path.name.startswith("_")]
     return sorted(str(path.relative_to(CONF / group).with_suffix("")) for path in files)
-
-
-def refusal(*overrides: str) -> str:
-    """With what words a command line is refused."""
-    with pytest.raises(UsageError) as refused:
-        check(load_run(overrides))
-    return str(refused.value)
 
 
 def test_every_algorithm_looks_different() -> None:
@@ -57,11 +60,9 @@ def test_every_task(name: str, file: Path) -> None:
 # What the command line says
 
 
-@pytest.mark.parametrize(
-    "overrides", [("algorithm=cd_adam", "compressor=top_k"), ("compressor=top_k", "algorithm=cd_adam")]
-)
-def test_the_command_line_wins_over_an_algorithms_compressor(overrides: tuple[str, str]) -> None:
-    run = small(*overrides)
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_command_line_wins_over_an_algorithms_compressor(order: int) -> None:
+    run = small(*("algorithm=cd_adam", "compressor=top_k")[::order])
     assert run.compressor.target == "algorithms.compressors.TopK"
     algorithm: Any = build_algorithm(run)
     assert algorithm.uplink.compressor.bits(1000) == 64 * 16
@@ -130,14 +131,26 @@ REFUSED = {
     "compressor=random_k compressor.unbiased=true": "needs a contractive compressor",
     "algorithm=adamw compressor=fp8 partition=layer": "takes Floats of the vector as a whole; leave partition out",
     "algorithm=demo partition=layer": "takes DctTopK of the vector as a whole; leave partition out",
+    # images
+    "task=digits epochs=0": "epochs=0: must be greater than 0",
+    "task=digits epochs=null": "epochs: set epochs or rounds",
+    "task=digits task.batch_size=193": "each worker has 192 images",
+    "task=digits cluster.workers=100": "cluster.workers=100: each worker has 15 images",
+    "task=digits device=cuda": "device=cuda: torch sees no CUDA GPU here",
+    "task=digits task.evaluation_rows=0": "task.evaluation_rows=0: must be greater than 0",
+    "task=digits task.padding=-1": "task.padding=-1: must be greater than or equal to 0",
+    "task=digits task.precision=half": "task.precision=half: no such choice; Valid: float32, tf32, bf16",
     # sweeps
     "seed=0,1": "To sweep over it, add --multirun to your command line",
 }
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_refusals(wrong: str) -> None:
-    assert REFUSED[wrong] in refusal(*SMALL, *wrong.split())
+def test_refusals(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    base = () if wrong.startswith("task=digits") else SMALL
+    with pytest.raises(UsageError, match=re.escape(REFUSED[wrong])):
+        check(load_run([*base, *wrong.split()]))
 
 
 def test_an_image_task_brings_its_own_defaults_and_the_command_line_wins():
@@ -145,9 +158,8 @@ def test_an_image_task_brings_its_own_defaults_and_the_command_line_wins():
     assert (run.rounds, run.epochs, run.eval_every) == (4800, 100, 48)
     assert (run.cluster.workers, run.lr_schedule) == (8, "step_decay")
     assert run.update.options["weight_decay"] == 5e-4
-    run = load_run(
-        ["task=cifar10/resnet18", "cluster.workers=4", "epochs=2.5", "weight_decay=0", "lr_schedule=constant"]
-    )
+    changes = ["cluster.workers=4", "epochs=2.5", "weight_decay=0", "lr_schedule=constant"]
+    run = load_run(["task=cifar10/resnet18", *changes])
     assert (run.rounds, run.eval_every) == (round(2.5 * 97), 97)
     assert (run.update.options["weight_decay"], run.lr_schedule) == (0, "constant")
     assert load_run(["task=cifar10/resnet18", "rounds=7", "eval_every=3"]).rounds == 7
@@ -159,19 +171,138 @@ def test_weight_decay_reaches_methods_that_bring_their_own_update(algorithm):
         assert load_run([f"task={task}", f"algorithm={algorithm}"]).algorithm.options["weight_decay"] == decay
 
 
-OF_IMAGES = {
-    "epochs=0": "epochs=0: must be greater than 0",
-    "epochs=null": "epochs: set epochs or rounds",
-    "task.batch_size=193": "each worker has 192 images",
-    "cluster.workers=100": "cluster.workers=100: each worker has 15 images",
-    "device=cuda": "device=cuda: torch sees no CUDA GPU here",
-    "task.evaluation_rows=0": "task.evaluation_rows=0: must be greater than 0",
-    "task.padding=-1": "task.padding=-1: must be greater than or equal to 0",
-    "task.precision=half": "task.precision=half: no such choice; Valid: float32, tf32, bf16",
+Say = Callable[..., str]
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Say:
+    """What a command line prints, in an empty folder where it leaves nothing."""
+    monkeypatch.chdir(tmp_path)
+
+    def printed(*arguments: str) -> str:
+        with suppress(SystemExit):  # as --help ends
+            run.main(list(arguments))
+        assert list(tmp_path.iterdir()) == []
+        return capsys.readouterr().out
+
+    return printed
+
+
+@pytest.fixture
+def extra(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a user's configurations, whose name needs care, with the method `mine`."""
+    folder = tmp_path_factory.mktemp("a folder, é (1)")
+    (folder / "algorithm").mkdir()
+    display = "display: {label: Mine, color: black, marker: o}"
+    (folder / "algorithm" / "mine.yaml").write_text(
+        f"# @package _global_\ndefaults: [ef21, _self_]\nalgorithm:\n  name: mine\n  {display}\n"
+    )
+    return folder
+
+
+def test_help_lists_choices_and_says_what_keys_mean(say: Say) -> None:
+    printed = say("--help")
+    words = set(re.split(r"[\s,]+", printed))
+    for group in ("algorithm", "compressor", "logger", "sweep"):
+        assert {group, *(file.stem for file in (CONF / group).glob("*.yaml"))} <= words
+    assert {"logreg/a9a", "digits", "stale=rerun", "cluster.workers=20"} <= words
+    assert "data_dir=${oc.env:DATA_DIR,data/downloads} " in printed
+    assert not [word for word in words if word.startswith(("_images", "amsgrad_slow")) or "_options" in word]
+    for kind in (schema.RunConfig, schema.ClusterConfig, schema.LaunchConfig):
+        for one in fields(kind):
+            if not schema.is_part(one) and one.name != "cluster":
+                assert " ".join(schema.about(one).help.split()) in " ".join(printed.split())
+
+
+def test_cfg(say: Say) -> None:
+    job = yaml.safe_load(say("algorithm=ef21", "seed=3", "--cfg", "job", "--resolve"))
+    assert (job["algorithm"]["name"], job["seed"], job["data_dir"]) == ("ef21", 3, "data/downloads")
+    assert "hydra" not in job
+    hydra = yaml.safe_load(say("--cfg", "hydra"))["hydra"]
+    assert (hydra["run"]["dir"], hydra["output_subdir"], hydra["job"]["chdir"]) == (".", None, False)
+    assert {"hydra", "seed"} <= yaml.safe_load(say("--cfg", "all")).keys()
+    assert "name: logreg/digits" in say("--cfg", "job", "--package", "task")
+
+
+def test_a_folder_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixture) -> None:
+    flag = f"--config-dir={extra}"
+    assert yaml.safe_load(say(flag, "algorithm=mine", "--cfg", "job"))["algorithm"]["name"] == "mine"
+    assert stopped(["-cd", str(extra), "algorithm=mien"]) == 2
+    assert "algorithm=mien: no such choice; did you mean mine?" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixture) -> None:
+    (extra / "usual.yaml").write_text("defaults: [config, {override algorithm: mine}, _self_]\nseed: 7\n")
+    usual = ["-cd", str(extra), "-cn", "usual"]
+    job = yaml.safe_load(say(*usual, "--cfg", "job"))
+    assert (job["algorithm"]["name"], job["seed"]) == ("mine", 7)
+    assert stopped([*usual, "sede=3"]) == 2
+    assert "sede: no such key; did you mean seed?" in capsys.readouterr().err
+
+
+STOPPED = {
+    "-cn nowhere": "Cannot find primary config 'nowhere'",
+    "--resolve": "--resolve: goes with --cfg job, which prints the configuration",
+    "lr=1e−3": "lr=1e−3: has the dash −; write - instead",
+    "--config-path conf": "--config-path: configurations come from conf/; add your own by --config-dir",
+    "+seed=3": "Could not append to config. An item is already at 'seed'",
+    "-m compressor=top_k,sign compressor.k=3": "compressor=sign: compressor.k: no such key",
+    "compressor=stc": "packages=[mine] adds those of a package mine",
+    "-m lr=interval(0.1,1)": "does not support sweep type : INTERVAL",
 }
 
 
-@pytest.mark.parametrize("wrong", OF_IMAGES)
-def test_refusals_of_image_tasks(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert OF_IMAGES[wrong] in refusal("task=digits", wrong)
+@pytest.mark.parametrize(("line", "message"), STOPPED.items(), ids=STOPPED)
+def test_what_is_refused(line, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert stopped([*line.split(), *SMALL]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_misspelt_key_is_refused_before_torch_is_imported() -> None:
+    code = "import sys, experiments.run as run\ntry: run.main(['roundz=3'])\nfinally: print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=CONF.parent, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "False\n")
+    assert "did you mean rounds?" in done.stderr
+
+
+def test_an_option_of_swept_choices_is_theirs_not_the_defaults(say: Say) -> None:
+    said = say("-m", "compressor=top_k,random_k", "compressor.k=3", "dry_run=true", *SMALL)
+    assert "compressor=TopK" in said
+    assert "compressor=RandomK" in said
+
+
+def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    for typed, completed in (("compressor=top", "compressor=top_k"), ("cluster.w", "cluster.workers=")):
+        monkeypatch.setenv("COMP_LINE", f"python run.py {typed}")
+        assert completed in say("--shell-completion", "query=bash").split()
+    assert "complete -o nospace" in say("--shell-completion", "install=bash")
+
+
+@pytest.mark.slow
+def test_nothing_is_left_beside_the_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run.main(list(SMALL))
+    out = capsys.readouterr().out
+    assert re.search(r"^results: results/logreg/breast_cancer/cd_adam/[0-9a-f]{12}$", out, re.MULTILINE)
+    run.main(["-m", *SMALL, "study=again"])  # finished, so no further process
+    assert "all 1 runs are finished" in capsys.readouterr().err
+    assert sorted(map(str, Path().glob("*/*/*"))) == ["results/logreg/breast_cancer", "results/sweeps/again"]
+    assert list(map(str, Path().iterdir())) == ["results"]
+
+
+def flags(node: DictConfig) -> dict[object, object]:
+    return {key: dict(node._get_node(key)._metadata.flags or {}) for key in node}  # type: ignore[union-attr]
+
+
+def test_composing_without_hydras_own_settings_is_composing() -> None:
+    groups = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k"]
+    both = [*groups, "compressor.ratio=0.05", "lr=[0.1,0.3]"], [*groups, "seed=3"]
+    with composing():
+        for words in (*both, ["task=digits"], *both):  # later ones start from copies that earlier ones left
+            ours, theirs = compose(words), of_hydra("run", words)
+            assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)
+            assert OmegaConf.is_struct(ours)
+            assert flags(ours) == flags(theirs)

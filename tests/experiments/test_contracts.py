@@ -136,9 +136,7 @@ def build_algorithm(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(
     params=[
-        pytest.param(
-            task, id=name, marks=pytest.mark.slow if name in ("batches", "language", "language with dropout") else ()
-        )
+        pytest.param(task, id=name, marks=[pytest.mark.slow] * name.startswith(("batches", "language")))
         for name, task in TASKS.items()
     ]
 )

@@ -189,11 +189,7 @@ class Untyped(LogisticRegression):
 TASKS = [
     ("says_what_it_is", task(devices=()), "devices=set(): expected some of cpu and cuda"),
     ("has_typed_options", partial(Untyped, FEW), "annotations, saw none at dataset, ids"),
-    (
-        "starts_somewhere",
-        task(start=lambda self: torch.randn(self.d, dtype=self.dtype)),
-        "start() later and at first: ",
-    ),
+    ("starts_somewhere", task(start=lambda self: torch.randn(self.d).to(self.dtype)), "start() later and at first: "),
     ("gives_gradients", gradients(lambda g, x: g.mean(-2)), "expected [3, 4, 6], torch.float64, saw [3, 6], "),
     (
         "gives_gradients_at_models_of_workers_own",

@@ -171,11 +171,9 @@ def test_a_run_without_room(size, disk, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fine", "number"), [(1, errno.ENOSPC), (5, errno.ENOSPC), (5, errno.EACCES), (7, errno.EACCES)]
-)
-def test_wherever_a_file_cannot_be_put_in_place(fine, number, results, tmp_path, monkeypatch, capsys):
-    left, replace = [fine], os.replace
+@pytest.mark.parametrize(("fine", "name"), [(1, "ENOSPC"), (5, "ENOSPC"), (5, "EACCES"), (7, "EACCES")])
+def test_wherever_a_file_cannot_be_put_in_place(fine, name, results, tmp_path, monkeypatch, capsys):
+    left, replace, number = [fine], os.replace, getattr(errno, name)
 
     def failing(source: Path, target: Path) -> None:
         left[0] -= 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -13,7 +13,6 @@ from common.errors import RunError, UsageError
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
-from experiments.tasks import graph
 from experiments.tasks.graph import Captured
 from experiments.training.build import build_trainer
 
@@ -32,29 +31,17 @@ class Recorded:
             place.copy_(result)
 
 
-class Stream:
-    def wait_stream(self, other: Stream) -> None: ...
-
-
-@pytest.fixture
-def no_cuda(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Streams and captures that do nothing."""
-    monkeypatch.setattr(graph.torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(graph.torch.cuda, "current_stream", Stream)
-    monkeypatch.setattr(graph.torch.cuda, "stream", lambda stream: contextlib.nullcontext())
-    monkeypatch.setattr(graph.torch.cuda, "graph", lambda graph: contextlib.nullcontext())
-    return monkeypatch
-
-
-def test_arguments_go_in_and_results_are_of_their_own_memory(no_cuda: pytest.MonkeyPatch) -> None:
+def test_arguments_go_in_and_results_are_of_their_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
+    for name in ("Stream", "current_stream", "stream", "graph"):  # which then do nothing
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
 
     def function(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         calls.append(1)
         return x + y, x * y
 
     captured = Captured(function)
-    no_cuda.setattr(graph.torch.cuda, "CUDAGraph", lambda: Recorded(captured))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: Recorded(captured))
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     first = captured(x, y)
     warm = len(calls)

@@ -1,6 +1,11 @@
-"""The networks against torchvision and formulas written out, and their initial parameters."""
+"""The networks against torchvision and formulas written out, their initial parameters, and flat ones."""
 
-from collections.abc import Callable
+import copy
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 import torch
@@ -39,14 +44,6 @@ def trained(module: nn.Module, batch: Tensor) -> nn.Module:
     return module
 
 
-def copied(source: nn.Module, target: nn.Module) -> None:
-    with torch.no_grad():
-        for get in (nn.Module.parameters, nn.Module.buffers):
-            for one, other in zip(get(source), get(target), strict=True):
-                assert one.shape == other.shape
-                other.copy_(one)
-
-
 @pytest.mark.parametrize("model", PARAMETERS)
 def test_parameters_at_the_published_width(model: Callable) -> None:
     with torch.device("meta"):
@@ -75,7 +72,7 @@ def vgg_of_torchvision() -> nn.Module:
 )
 def test_it_is_torchvisions(model: Callable, theirs: Callable) -> None:
     module, expected, batch = trained(model(), images(model)), theirs(), images(model)
-    copied(module, expected)
+    expected.load_state_dict(dict(zip(expected.state_dict(), module.state_dict().values(), strict=True)))
     for training in (False, True):
         assert torch.equal(module.train(training)(batch), expected.train(training)(batch))
 
@@ -192,9 +189,8 @@ def test_logits_and_gradient_are_those_of_the_one_written_out():
     wanted = torch.autograd.grad(plain.loss(leaves, windows, 2, 3), list(leaves.values()))
     gradient = torch.empty(model.d)
     model.gradient(cross_entropy(found.flatten(0, 1), windows[:, 1:].flatten()), gradient)
-    torch.testing.assert_close(
-        gradient.double(), torch.cat([part.flatten() for part in wanted]), rtol=1e-3, atol=1e-6
-    )
+    wanted = torch.cat([part.flatten() for part in wanted])
+    torch.testing.assert_close(gradient.double(), wanted, rtol=1e-3, atol=1e-6)
 
 
 def test_initial_weights_have_their_deviations():
@@ -255,3 +251,210 @@ def test_in_evaluation_mode_nothing_is_dropped_and_both_ways_of_attention_agree(
             layer.p = 1e-12  # the way of attention with masks, which keep all
     key_masks(dropping.module, 0)
     torch.testing.assert_close(dropping.module(windows), plainly.module(windows), rtol=1e-4, atol=1e-6)
+
+
+WIDTH = 8
+"""At which no convolution is narrow."""
+
+
+def batch(model: Callable) -> tuple[Tensor, Tensor]:
+    """16 images in channels_last format, and their labels."""
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(16, *((1, 8, 8) if model is small_cnn else (3, 32, 32)), generator=generator)
+    return images.contiguous(memory_format=torch.channels_last), torch.arange(16) % 10
+
+
+def pair(model: Callable) -> tuple[nn.Module, FlatModel]:
+    """An ordinary network in channels_last format, and a flat one with the same values."""
+    plain = model(WIDTH)
+    initialise(plain, 3)
+    return plain.to(memory_format=torch.channels_last), FlatModel(copy.deepcopy(plain), "cpu")
+
+
+def loss_of(module: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(module(images).float(), labels)
+
+
+def gradient_of(flat: FlatModel, images: Tensor, labels: Tensor) -> Tensor:
+    out = torch.full((flat.d,), torch.nan)
+    flat.gradient(loss_of(flat.module, images, labels), out)
+    return out
+
+
+def joined(tensors: Iterable[Tensor], memory_format: torch.memory_format = torch.channels_last) -> Tensor:
+    """[d], of convolutions in this format."""
+    last = memory_format == torch.channels_last
+    return torch.cat([(tensor.movedim(1, -1) if last and tensor.ndim == 4 else tensor).detach().flatten()
+                      for tensor in tensors])  # fmt: skip
+
+
+def derived(module: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """The gradient [d] of an ordinary network."""
+    return joined(torch.autograd.grad(loss_of(module, images, labels), list(module.parameters())))
+
+
+def smooth(module: nn.Module) -> nn.Module:
+    """Without ReLU, whose derivative would jump where another kernel rounds an activation across zero."""
+    for layer in list(module.modules()):
+        for name, child in layer.named_children():
+            if isinstance(child, nn.ReLU):
+                setattr(layer, name, nn.SiLU())
+    return module
+
+
+def statistics_of(module: nn.Module) -> Tensor:
+    return torch.cat([buffer for name, buffer in module.named_buffers() if "running" in name])
+
+
+@pytest.mark.parametrize("model", [resnet18, small_cnn])
+def test_vectors_hold_the_values_of_the_module(model: Callable) -> None:
+    plain, flat = pair(model)
+    assert torch.equal(flat.vector, joined(plain.parameters()))
+    assert torch.equal(flat.statistics, statistics_of(plain))
+    assert flat.vector.dtype == flat.statistics.dtype == torch.float32
+    assert not [name for name, _ in flat.module.named_buffers() if "num_batches" in name]
+    assert not flat.vector.requires_grad
+    assert flat.d == flat.vector.numel() == sum(flat.sizes)
+    assert flat.sizes == tuple(parameter.numel() for parameter in plain.parameters())
+    named = dict(plain.named_parameters())
+    assert list(named) == [name for name, _ in flat.module.named_parameters()]
+    assert all(torch.equal(parameter, named[name]) for name, parameter in flat.module.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("model", "low"),
+    [(small_cnn, False), (small_cnn, True), (resnet18, False), pytest.param(resnet18, True, marks=pytest.mark.slow)],
+)
+def test_forward_gradient_and_statistics_are_the_ordinary_networks(model: Callable, low: bool) -> None:
+    plain, flat = pair(model)
+    images, labels = batch(model)
+    for _ in range(2):  # the second with the statistics of the first
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+            assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
+        assert torch.equal(flat.statistics, statistics_of(plain))
+    plain.eval(), flat.module.eval()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=low):
+        scores = flat.module(images)
+        assert torch.equal(scores, plain(images))
+        assert scores.dtype == (torch.bfloat16 if low else torch.float32)
+        assert torch.equal(gradient_of(flat, images, labels), derived(plain, images, labels))
+
+
+NARROW = {resnet18: 4, wide_resnet_16_4: 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "width"),
+    [pytest.param(*each, id=f"{each[0].__name__}-{each[1]}") for each in [(small_cnn, 8), *NARROW.items()]],
+)
+def test_gradient_is_that_in_double_precision(model: Callable, width: int) -> None:
+    plain = smooth(model(width))
+    initialise(plain, 3)
+    flat = FlatModel(copy.deepcopy(plain), "cpu")
+    images, labels = batch(model)
+    plain.double().to(memory_format=flat.memory_format)
+    loss = F.cross_entropy(plain(images.double()), labels)
+    expected = joined(torch.autograd.grad(loss, list(plain.parameters())), flat.memory_format)
+    images = images.contiguous(memory_format=flat.memory_format)
+    for _ in range(3):
+        assert (gradient_of(flat, images, labels) - expected).norm() < 1e-4 * expected.norm()
+
+
+@pytest.mark.parametrize(
+    ("layer", "narrow"),
+    [
+        pytest.param(nn.Conv2d(7, 8, 1, stride=2), True, id="7 channels"),
+        pytest.param(nn.Conv2d(16, 8, 1, stride=2, groups=4), True, id="4 channels a group"),
+        pytest.param(nn.Conv2d(8, 8, 1, stride=2), False, id="8 channels"),
+        pytest.param(nn.Conv2d(4, 8, 1), False, id="not strided"),
+        pytest.param(nn.Conv2d(4, 8, 3, stride=2), False, id="3x3"),
+    ],
+)
+def test_memory_format(layer: nn.Module, narrow: bool) -> None:
+    flat = FlatModel(nn.Sequential(nn.Conv2d(3, layer.in_channels, 3), layer), "cpu")
+    assert flat.memory_format == (torch.contiguous_format if narrow else torch.channels_last)
+    assert all(p.is_contiguous(memory_format=flat.memory_format) for p in flat.module.parameters() if p.ndim == 4)
+
+
+def test_a_parameter_without_influence_has_gradient_zero() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    flat = FlatModel(module, "cpu")
+    out = torch.full((flat.d,), torch.nan)
+    flat.gradient(module[1](torch.ones(2)).sum(), out)
+    assert out.tolist() == 6 * [0] + 6 * [1]
+    assert flat.statistics.shape == (0,)
+
+
+def test_shared_parameters_appear_once() -> None:
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    second.weight = first.weight
+    flat = FlatModel(nn.Sequential(first, second, first), "cpu")
+    assert flat.sizes == (9, 3, 3)
+    assert second.weight is first.weight
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    weight, bias, other = (part.clone().requires_grad_() for part in flat.vector.split(flat.sizes))
+    y = x
+    for added in (bias, other, bias):
+        y = y @ weight.view(3, 3).T + added
+    expected = torch.cat(torch.autograd.grad(y.square().sum(), (weight, bias, other)))
+    out = torch.empty(15)
+    flat.gradient(flat.module(x).square().sum(), out)
+    torch.testing.assert_close(out, expected)
+
+
+class WithMask(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.ones(2))
+
+
+def frozen() -> nn.Module:
+    module = nn.Linear(2, 2)
+    module.bias.requires_grad_(False)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (WithMask(), r"buffer 1\.mask: only a batch norm's"),
+        (nn.InstanceNorm2d(2, track_running_stats=True), r"buffer 1\.running_mean: only a batch norm's"),
+        (nn.Linear(2, 2).double(), r"parameter 1\.weight is torch.float64"),
+        (frozen(), r"parameter 1\.bias is frozen"),
+    ],
+)
+def test_modules_it_does_not_take(layer: nn.Module, message: str) -> None:
+    module = nn.Sequential(nn.BatchNorm2d(2), layer)
+    before = list(module.parameters())
+    with pytest.raises(ValueError, match=message):
+        FlatModel(module, "cpu")
+    assert all(one is other for one, other in zip(module.parameters(), before, strict=True)), "changed all the same"
+    assert module[0].num_batches_tracked is not None
+
+
+ROOT = Path(__file__).parents[2]
+# Fails as torchvision does, with a submodule left behind, until the operators are declared.
+BROKEN = """
+import torch
+from torchvision import models
+torch.library.register_fake("torchvision::nms")(lambda dets, scores, iou_threshold: scores)
+torch.library.register_fake("torchvision::qnms")(lambda dets, scores, iou_threshold: scores)
+"""
+
+
+@pytest.mark.slow
+def test_importing_torchvision(tmp_path: Path) -> None:
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    for name, content in {"__init__": BROKEN, "models": "", "datasets": ""}.items():
+        (package / f"{name}.py").write_text(content)
+    script = """
+import torch
+from data.torchvision_operators import torchvision
+import torchvision.models as models
+assert torchvision.models is models
+print(torch.ops.torchvision.nms.default._schema)
+"""
+    known = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-c", script], env=known, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor\n"

@@ -20,7 +20,7 @@ from experiments import reproduce
 from experiments import status as status_command
 from experiments.config.compose import compose, resolve
 from experiments.config.run import load_run, plain, read
-from experiments.config.schema import Reproduction, RunConfig
+from experiments.config.schema import Reproduction
 from experiments.figures import configuration as of_figure
 from experiments.figures.runs import runs_of
 from experiments.training.build import build_algorithm, build_task, check
@@ -205,12 +205,6 @@ def spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("spy", None)
 
 
-def begun(run: RunConfig) -> None:
-    """What a command does with a run before it trains."""
-    check(run)
-    build_task(run)
-
-
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
     run = configuration(*SMALL, "logger=wandb")
@@ -221,7 +215,7 @@ def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
     for place, part in parts:
         changed = replace(run, packages=("spy", "venv"), **{place: part})
         with pytest.raises(UsageError, match=target):
-            begun(changed)
+            check(changed), build_task(changed)  # as a command does before it trains
 
 
 @pytest.mark.parametrize("package", ["setuptools", "spy"])

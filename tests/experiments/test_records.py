@@ -165,16 +165,12 @@ class Disk:
         def copy(folder: Path, to: Path) -> None:
             to.mkdir(parents=True, exist_ok=True)
             for name, number in folders.get(folder, {}).items():
-                if folder / name in self._all_folders:
+                if folder / name in self.moments[-1][1]:  # the folders
                     copy(folder / name, to / name)
                 else:
                     (to / name).write_bytes(files.get(number, b""))
 
         copy(self.root, target)
-
-    @property
-    def _all_folders(self) -> set[Path]:
-        return set(self.moments[-1][1])
 
     def close(self) -> None:
         for descriptor in self._held:

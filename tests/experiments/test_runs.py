@@ -1,6 +1,7 @@
 """What a run leaves behind, and what it is that a run leaves the same."""
 
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -10,26 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from reference import plain_loop
-from run_support import (
-    RANDOM,
-    SMALL,
-    before_rounds,
-    configuration,
-    contents,
-    go,
-    record,
-    rows,
-    small,
-    status,
-    stored_config,
-    timeless,
-)
+from run_support import RANDOM, SMALL, before_rounds, configuration, contents, go, record, rows, status, timeless
 
 from data.embedded import breast_cancer
 from experiments.config.run import read
 from experiments.training.runner import summarise
 from experiments.training.trainer import Trainer
+from plots.runs.columns import higher_is_better
 
 COLUMNS = {"round", "epoch", "trial", "lr", "step_size", "bits_up", "bits_down", "bits", "payload_bytes", "seconds"}
 COLUMNS |= {"train_loss", "grad_norm", "train_accuracy"}
@@ -44,7 +34,7 @@ def test_what_a_finished_run_leaves(results: str) -> None:
     names |= {"checkpoint/20/shared.pt", *(f"checkpoint/20/worker-{i}.pt" for i in range(20))}
     assert set(contents(path)) == names
     assert status(path)["status"] == "finished"
-    assert read(stored_config(path), []) == configuration(*command)
+    assert read(yaml.safe_load((path / "config.yaml").read_text()), []) == configuration(*command)
     code = record(path, "code")
     assert code.keys() == {"commit", "uncommitted_changes", "modules"}
     assert {"algorithms.core.channels", "data.embedded", "experiments.training.trainer"} <= code["modules"].keys()
@@ -74,6 +64,27 @@ def test_summary(results: str) -> None:
     assert [trial["ends_above_its_start"] for trial in found["trials"]] == [False, True]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_summary_is_what_all_rows_say(seed: int) -> None:
+    dice, lrs = random.Random(seed), [0.1, 0.2, 0.3]
+    rows = [
+        {"round": t, "trial": trial, "lr": lr, "bits": 8 * t, "payload_bytes": t, "seconds": t / 10,
+         "train_loss": dice.choice([dice.random(), 0.0, -0.0]), "test_accuracy": dice.random(),
+         "undeclared": dice.random(),
+         **({"signal_error": dice.random()} if t else {})}
+        for t in range(0, 100, 7) for trial, lr in enumerate(lrs)
+    ]  # fmt: skip
+    found = summarise(iter(rows), lrs)
+    assert (found["bits"], found["payload_bytes"], found["seconds"]) == (784, 98, 9.8)
+    for trial, lr in enumerate(lrs):
+        mine, said = [row for row in rows if row["trial"] == trial], found["trials"][trial]
+        assert (said["lr"], said["final"]) == (lr, mine[-1])
+        assert said["ends_above_its_start"] == (mine[-1]["train_loss"] > mine[0]["train_loss"])
+        assert list(said["best"]) == ["train_loss", "test_accuracy"]
+        for name, value in said["best"].items():
+            assert repr(value) == repr((max if higher_is_better(name) else min)(row[name] for row in mine))
+
+
 def test_a_finished_run_is_left_alone(results: str, capsys: pytest.CaptureFixture) -> None:
     path = go(*SMALL, results)
     before = contents(path)
@@ -83,7 +94,7 @@ def test_a_finished_run_is_left_alone(results: str, capsys: pytest.CaptureFixtur
     assert go(*SMALL, results, "task.display.label=other", "checkpoint_every=3") == path
     after = contents(path)
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"config.yaml"}
-    assert stored_config(path)["task"]["display"]["label"] == "other"
+    assert yaml.safe_load((path / "config.yaml").read_text())["task"]["display"]["label"] == "other"
     assert f"already finished: {path}" in capsys.readouterr().err
 
 
@@ -116,7 +127,7 @@ def test_a_grid_is_its_step_sizes_one_by_one(overrides: tuple[str, ...], results
     ],
 )
 def test_rounds_that_are_due(rounds: int, every: int, early: bool, expected: list[int]) -> None:
-    run = replace(small(), rounds=rounds, eval_every=every, eval_early=early)
+    run = replace(configuration(*SMALL), rounds=rounds, eval_every=every, eval_early=early)
     assert [t for t in range(1, rounds + 1) if run.is_due(t)] == expected
     assert run.evaluations == 1 + len(expected)
 
@@ -164,9 +175,8 @@ IMAGES = (
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Torch's and the environment's settings are put back after each test."""
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    before = torch.backends.cudnn.benchmark
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
     yield
-    torch.backends.cudnn.benchmark = before
     torch.use_deterministic_algorithms(False)
     os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
 

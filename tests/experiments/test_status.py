@@ -1,6 +1,7 @@
 """`experiments.status` and `experiments.check`: what they say, whatever lies on disk."""
 
 import gc
+import io
 import json
 import os
 import shutil
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 import yaml
 from renewing import renew
+from rich.console import Console
 from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
 
 from common.errors import visible
+from common.progress import Display
 from experiments import status
 from experiments.check import main
 from experiments.config.compose import CONF
@@ -93,6 +96,17 @@ def test_a_run_that_is_at_it_says_how_long_it_will_take(results, interrupted, ca
         assert below == ["1 running"]
     [row] = listed(interrupted, capsys)[0].values()  # of a run's own folder, too
     assert (row["state"], row["left"]) == ("gone", "–")
+
+
+def test_progress_tells_the_time_left_from_the_rounds_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with Display(1000, Console(file=written, width=200)) as display:
+        display.begin("task")
+        display.skip(500)
+        now[0] = 20.0
+        display.advance(100)  # 0.2 s a round, 400 of them to come
+    assert written.getvalue().splitlines() == ["task", "task: 600 of 1000 rounds, 20 s, 80 s left"]
 
 
 def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
@@ -244,7 +258,7 @@ def test_a_failure_is_said_in_its_place(tmp_path: Path, check: Callable) -> None
     ended = subprocess.run(command, cwd=tmp_path, env=places, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (1, "error: some checks failed, see above\n")
     assert "expected 128 to 128 bits for a payload of float32 [2] and int32 [2], saw 64" in ended.stdout
-    assert "1 failed, 7 passed, 2 skipped" in ended.stdout
+    assert "1 failed, " in ended.stdout
 
 
 @pytest.mark.slow
@@ -272,16 +286,13 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, check: Callabl
         ("theirs.Forgetfull", "module 'theirs' has no attribute 'Forgetfull'"),
         ("theirs.Forgetful k=two", "compressor.k=two: must be a valid integer"),
         ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
+        ("theirs.missing", "error: few.svm is not there: fetch it\n"),
         ("theirs.either", "algorithm: none of the compressors and updates here has the type of its parameter"),
     ],
 )
 def test_what_cannot_be_checked(line: str, message: str, check: Callable) -> None:
     status, out, err = check(line)
-    assert (status, out) == (2, "")
+    assert (status, out) == (1 if line == "theirs.missing" else 2, "")
     assert err.startswith("error: ")
     assert message in err
     assert gc.isenabled()
-
-
-def test_what_fails(check: Callable) -> None:
-    assert check("theirs.missing") == (1, "", "error: few.svm is not there: fetch it\n")

@@ -1,25 +1,31 @@
-"""Runs in wandb and TensorBoard: every row once, and a run goes on whatever a logger does."""
+"""Runs in wandb and TensorBoard: every row once, and a run goes on whatever they do; a figure's page in wandb."""
 
 import json
 import math
 import signal
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, go, halted, record, rows, status, stored_config, where
+from run_support import SMALL, go, halted, record, rows, status, where
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_support import KEY, NAMES, Curve, StandIn, expected, logged, nobody, serving, stand_in
+from wandb_workspaces.reports.v2.interface import Report
 
 from common.errors import UsageError
-from experiments import check
-from experiments.config.compose import ROOT
+from experiments import check, dashboard
+from experiments.config.compose import CONF, ROOT
+from experiments.config.run import load_run
 from experiments.loggers import tensorboard_logger, wandb_logger
-from experiments.loggers.logger import renamed
+from experiments.loggers.logger import build_logger, renamed
 from experiments.loggers.tensorboard_logger import TensorboardLogger
 from experiments.loggers.wandb_logger import add_to
 
-pytestmark = pytest.mark.usefixtures("nobody")
+# wandb-workspaces has some models of that style
+pytestmark = [pytest.mark.usefixtures("nobody"), pytest.mark.filterwarnings("ignore:Pydantic V1 style")]
 assert nobody
 assert stand_in
 
@@ -52,7 +58,7 @@ def test_a_grid_of_step_sizes_is_a_run_each_with_all_that_is_known_of_it(results
     for trial, (curve, lr) in enumerate(zip(stand_in.curves, (0.1, 0.01), strict=True)):
         assert curve.rows == expected(written, trial)
         assert curve.step_of == {"comm/bits": None, "*": "comm/bits"}
-        config = {**stored_config(path), "lr": lr, "environment": facts}
+        config = {**yaml.safe_load((path / "config.yaml").read_text()), "lr": lr, "environment": facts}
         config["cluster"]["size"] = 20
         for key in ("logger", "results_dir", "data_dir"):
             del config[key]
@@ -109,12 +115,8 @@ def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(results, at_
     assert halted([*LOGGED, results]) == 130
     path = where(*LOGGED, results)
     [first] = stand_in.curves
-    assert (first.told["id"], first.told["job_type"], first.summary["status"]) == (
-        path.name,
-        "simulate",
-        "interrupted",
-    )
-    assert (first.rows, first.exit_code) == (expected(rows(path)), 1)
+    assert (first.told["id"], first.rows, first.exit_code) == (path.name, expected(rows(path)), 1)
+    assert (first.told["job_type"], first.summary["status"]) == ("simulate", "interrupted")
     assert wandb_lines(capfd) == [f"wandb: offline, as asked; to send it: {sync(path)}"]
 
     offline = path / "wandb" / "offline-run-1"
@@ -126,9 +128,8 @@ def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(results, at_
     assert (second.told["id"], second.rows, second.summary["status"]) == (path.name, expected(rows(path)), "finished")
     assert not offline.exists()
     # `wandb sync` would send the first rows again.
-    assert wandb_lines(capfd) == [
-        "wandb: offline, as asked; to send it: give the command again with logger.mode=online"
-    ]
+    [line] = wandb_lines(capfd)
+    assert line == "wandb: offline, as asked; to send it: give the command again with logger.mode=online"
 
 
 def test_a_finished_run_is_logged_by_the_same_command(results: str, stand_in: StandIn) -> None:
@@ -146,9 +147,7 @@ def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
     assert (curve.summary["status"], curve.exit_code) == ("failed", 1)
 
 
-@pytest.mark.parametrize(
-    ("key", "reason"), [(KEY, "it could not begin online (no network)"), ("", "not logged in (")]
-)
+@pytest.mark.parametrize(("key", "reason"), [(KEY, "it could not begin online (no network)"), ("", "not logged in")])
 def test_without_a_network_or_a_login_the_run_is_logged_offline(key, reason, results, stand_in, online, capfd):
     if not key:
         online.delenv("WANDB_API_KEY")
@@ -160,14 +159,12 @@ def test_without_a_network_or_a_login_the_run_is_logged_offline(key, reason, res
     assert line.endswith(f"; to send it: {sync(path)}")
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"), [(StandIn, "setup"), (StandIn, "init"), (Curve, "log"), (Curve, "finish")]
-)
-def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(owner, name, results, stand_in, monkeypatch, capfd):
+@pytest.mark.parametrize("name", ["setup", "init", "log", "finish"])
+def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(name, results, stand_in, monkeypatch, capfd):
     def broken(*about: object, **more: object) -> None:
         raise OSError("no\nroom")
 
-    monkeypatch.setattr(owner, name, broken)
+    monkeypatch.setattr(StandIn if name in ("setup", "init") else Curve, name, broken)
     path = go(*LOGGED, results)
     assert status(path)["status"] == "finished"
     last = wandb_lines(capfd)[-1]
@@ -186,13 +183,9 @@ def test_a_missing_package_and_a_wrong_key_end_before_anything_starts(results, m
 
 
 def test_a_column_of_a_users_task_is_not_lost() -> None:
-    row = {"trial": 3, "lr": 0.1, "bits": 8, "grad_norm": 0.5, "perplexity": 7.0, "top5_accuracy": 0.9, "epoch": None}
-    assert renamed(row) == {
-        "comm/bits": 8,
-        "gradient/norm": 0.5,
-        "metric/perplexity": 7.0,
-        "metric/top5_accuracy": 0.9,
-    }
+    row = {"trial": 3, "lr": 0.1, "bits": 8, "grad_norm": 0.5, "margin": 7.0, "top5": 0.9, "epoch": None}
+    names = {"bits": "comm/bits", "grad_norm": "gradient/norm", "margin": "metric/margin", "top5": "metric/top5"}
+    assert renamed(row) == {names[column]: row[column] for column in names}
 
 
 def test_a_summary_has_the_last_the_best_and_the_first_bits_to_a_level() -> None:
@@ -292,3 +285,86 @@ def test_without_the_package_nothing_is_started(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(tensorboard_logger, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install tensorboard"):
         TensorboardLogger()
+
+
+# A figure's page in wandb: its definition, read back
+
+
+def page(*overrides: str) -> dict:
+    """The definition that the command creates."""
+    figure, runs = dashboard.figure_and_runs(overrides)
+    logger: Any = build_logger(load_run(["logger=wandb"]))
+    model = dashboard.page(figure, runs, logger, "")._to_model()
+    return json.loads(model.model_dump_json(by_alias=True, exclude_none=True))
+
+
+def one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures have a single run, which is composed sooner than all of theirs."""
+    monkeypatch.setattr(dashboard, "runs_of", lambda *asked: [load_run(["task=logreg/digits"])])
+
+
+def sections(page: dict) -> dict[str, tuple[dict, list[dict]]]:
+    """By heading: the set of runs and the panels below it."""
+    blocks = [block for block in page["spec"]["blocks"] if block["type"] != "paragraph"]
+    found = {}
+    for heading, grid in pairwise(blocks):
+        if heading["type"] == "heading":
+            metadata = grid["metadata"]
+            [runs] = metadata["runSets"]
+            found[heading["children"][0]["text"]] = (runs, metadata["panelBankSectionConfig"]["panels"])
+    return found
+
+
+def check_panels(panels: list[dict], figure: dict) -> None:
+    """Compare panels with what the figure's file says, and with the levels that summaries know."""
+    lines = [panel["config"] for panel in panels if panel["viewType"] == "Run History Line Plot"]
+    assert len(lines) == len(figure["rows"])
+    for line, row in zip(lines, figure["rows"], strict=True):
+        assert (line["xAxis"], line["metrics"]) == (NAMES[row["x"]], [NAMES[row["y"]]])
+        assert line["xLogScale"] == (row.get("x_scale", "linear") == "log")
+        assert line["yLogScale"] == (row.get("y_scale", "log") == "log")
+        assert (line.get("yAxisMin"), line.get("yAxisMax")) == (row.get("y_min"), row.get("y_max"))
+    bars = [panel["config"]["metrics"] for panel in panels if panel["viewType"] == "Bar Chart"]
+    metrics = dict.fromkeys(row["y"] for row in figure["rows"])
+    levels = load_run(["logger=wandb"]).logger.options["targets"]
+    wanted = [(metric, level) for metric in metrics for level in levels.get(metric, [])]
+    assert [(name.split("/")[1], float(name.split("/")[2])) for [name] in bars] == wanted
+    assert not any("." in name for [name] in bars)
+
+
+def test_one_task_has_the_panels_of_the_figure_over_its_runs() -> None:
+    figure = yaml.safe_load((CONF / "figure" / "figure_3.yaml").read_text())
+    made = page("figure=figure_3", "budget=full")
+    assert (made["displayName"], made["project"]["name"]) == (figure["title"], "cd-adam")
+    [(heading, (runs, panels))] = sections(made).items()
+    assert heading == "figure_3/cifar10/resnet18/n8"
+    [chosen] = runs["filters"]["filters"]
+    assert (chosen["key"], chosen["op"]) == ({"section": "run", "name": "name"}, "IN")  # where wandb keeps ids
+    assert sorted(chosen["value"]) == sorted(set(chosen["value"])) != []
+    assert [(key["section"], key["name"]) for key in runs["grouping"]] == [("config", "algorithm.value.name")]
+    check_panels(panels, figure)
+    assert panels[-1]["viewType"] == "Bar Chart"
+    places = [(panel["layout"]["x"], panel["layout"]["y"]) for panel in panels]
+    assert len(set(places)) == len(places)
+
+
+def test_a_panel_of_what_no_single_row_holds_is_left_out(monkeypatch, capsys):
+    one(monkeypatch)
+    [(_, panels)] = sections(page("figure=why")).values()
+    assert "without panels of what is derived from several runs" in capsys.readouterr().out
+    check_panels(panels, {"rows": [{"x": "round", "x_scale": "linear", "y": "aggregate_error"}]})
+
+
+def test_the_address_of_the_page_is_printed(monkeypatch, capsys) -> None:
+    one(monkeypatch)
+    monkeypatch.setattr(dashboard, "mode_and_reason", lambda mode: ("online", ""))
+    monkeypatch.setattr(Report, "save", lambda page: SimpleNamespace(url=f"https://wandb.test/{page.entity}"))
+    dashboard.main(["figure=demo", "logger.entity=my-team"])
+    assert "dashboard: https://wandb.test/my-team" in capsys.readouterr().out
+
+
+def test_where_nobody_is_logged_in(monkeypatch, capsys) -> None:
+    one(monkeypatch)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        dashboard.main(["figure=demo"])
+    assert "log in to create the page" in capsys.readouterr().err

@@ -13,32 +13,22 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-NAMES = {
-    "bits": "comm/bits",
-    "bits_up": "comm/bits_up",
-    "bits_down": "comm/bits_down",
-    "payload_bytes": "comm/payload_bytes",
-    "round": "progress/round",
-    "epoch": "progress/epoch",
-    "seconds": "time/seconds",
-    "train_loss": "loss/train",
-    "test_loss": "loss/test",
-    "train_accuracy": "accuracy/train",
-    "test_accuracy": "accuracy/test",
-    "grad_norm": "gradient/norm",
-    "mean_norm": "compression/mean_norm",
-    "aggregate_error": "compression/aggregate_error",
-    "signal_error": "compression/signal_error",
-    "second_moment": "compression/second_moment",
+GROUPS = {
+    "comm": ("bits", "bits_up", "bits_down", "payload_bytes"),
+    "progress": ("round", "epoch"),
+    "time": ("seconds",),
+    "compression": ("mean_norm", "aggregate_error", "signal_error", "second_moment"),
 }
+NAMES = {column: f"{group}/{column}" for group, columns in GROUPS.items() for column in columns}
+NAMES |= {f"{part}_{what}": f"{what}/{part}" for part in ("train", "test") for what in ("loss", "accuracy")}
+NAMES["grad_norm"] = "gradient/norm"
 """The name in wandb of each column of metrics.jsonl."""
 
 
 def expected(rows: list[dict], trial: int = 0) -> list[dict]:
     """A trial's rows of metrics.jsonl under wandb's names."""
-    return [
-        {NAMES[column]: row[column] for column in row.keys() & NAMES.keys()} for row in rows if row["trial"] == trial
-    ]
+    mine = [row for row in rows if row["trial"] == trial]
+    return [{NAMES[column]: row[column] for column in row.keys() & NAMES.keys()} for row in mine]
 
 
 def logged(rows: list[dict]) -> list[dict]:

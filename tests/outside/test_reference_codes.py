@@ -115,9 +115,6 @@ def off(one: Tensor, other: Tensor) -> float:
     return found
 
 
-# Distributed Lion.
-
-
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_distributed_lion(n, imported, monkeypatch):
     theirs = imported(clone("distributed-lion-pytorch"), "distributed_lion")
@@ -138,9 +135,6 @@ def test_distributed_lion(n, imported, monkeypatch):
         ranks.run(lambda i, g=g: step(models[i], g[i], momenta[i], 1e-2, weight_decay, 0.9, 0.99))
         state = cluster.round(g, state, 1e-2, t)
     assert off(models[0], state.replica.x) < 1e-14
-
-
-# DeMo.
 
 
 def rearranged(x: Tensor, pattern: str, **sizes: int) -> Tensor:
@@ -196,9 +190,6 @@ def test_demo(k, side, imported, monkeypatch):
     assert off(torch.cat([part.detach().flatten() for part in models[0]]), state.replica.x) < 1e-14
 
 
-# Dion.
-
-
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 @pytest.mark.parametrize(("fraction", "within"), [(0.25, 1e-7), (0.5, 1e-7), (1.0, 1e-5)])
 def test_dion(fraction, within, weight_decay, imported, monkeypatch):
@@ -252,8 +243,6 @@ def test_dion(fraction, within, weight_decay, imported, monkeypatch):
     assert off(found, state.replica.x) < within
     assert off(found[vector.offset :], state.replica.x[vector.offset :]) < 1e-14
 
-
-# MARINA, DASHA and DIANA.
 
 WORKERS, K, SEED = 5, 10, 3
 L_I = [1.0, 2.0, 3.0, 4.0, 5.0]

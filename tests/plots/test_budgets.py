@@ -25,13 +25,8 @@ def with_metric(name: str, values: object, bits: int = 10, rounds: np.ndarray = 
 
 def losses(**values: object) -> dict[str, pd.DataFrame]:
     """Curves of a loss: its values, or these and the bits of a round."""
-    return {
-        name: with_metric("train_loss", *(some if isinstance(some, tuple) else (some,)))
-        for name, some in values.items()
-    }
-
-
-# ahead_at_equal
+    several = {name: some if isinstance(some, tuple) else (some,) for name, some in values.items()}
+    return {name: with_metric("train_loss", *some) for name, some in several.items()}
 
 
 @pytest.mark.parametrize(
@@ -119,8 +114,6 @@ def test_ahead_of_every_other_at_a_share_of_budgets(higher: int, expected: str) 
     assert f"; {100 - 10 * higher} % of 10" in finding.measured
 
 
-# alike_early
-
 EARLY = {"metric": "train_loss", "axis": "bits", "until": 0.5, "within": 1.25}
 LATE = EVERY_TEN > 50
 
@@ -192,9 +185,6 @@ def test_early_evaluations_before_a_round_are_left_out(bits: int, since: int, ex
     assert early(losses(a=[5.0] * 2 + [1.0] * 9, o=1.0, s=(2.0, bits)), since=since)[0] == expected
 
 
-# fewer_bits
-
-
 def reaching(at: int, bits: int, metric: str = "train_loss", start: float = 2.0, end: float = 1.0) -> pd.DataFrame:
     """A metric that jumps from start to end in round `at`, of rounds 0 to 100."""
     rounds = np.arange(101)
@@ -210,9 +200,8 @@ def rising_again(bits: int, end: float) -> pd.DataFrame:
 def falling(*steps: tuple[int, float]) -> pd.DataFrame:
     """A loss that is at 2 until it falls to each of these values in its round, at 10 bits a round."""
     rounds = np.arange(101)
-    return with_metric(
-        "train_loss", np.select([rounds >= at for at, _ in steps], [to for _, to in steps], 2.0), 10, rounds
-    )
+    losses = np.select([rounds >= at for at, _ in steps], [to for _, to in steps], 2.0)
+    return with_metric("train_loss", losses, 10, rounds)
 
 
 def both(at: int, bits: int, accuracy: float = 0.9) -> pd.DataFrame:
@@ -299,9 +288,6 @@ def test_fewer_bits(
     finding = fewer_bits({"a": subject, "r": reference}, "a", "r", metrics.split(), times, within=1.5, alike=1.1)
     assert finding.verdict == expected
     assert text in finding.measured
-
-
-# fewer_bits_to
 
 
 @pytest.mark.parametrize(

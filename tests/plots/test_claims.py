@@ -57,9 +57,6 @@ def test_two_curves_are_compared_at_their_ends(
     assert found(check, curves, subject="a", **options[check]) == (expected, text)
 
 
-# stops_early
-
-
 @pytest.mark.parametrize(
     ("half", "end", "expected"),
     [
@@ -80,9 +77,6 @@ def test_stops_early(half: float, end: float, expected: str) -> None:
     assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == expected
     curves["a"] = frame[frame["round"] != 50]
     assert verdict("stops_early", curves, subjects=["a"], reference="ref", factor=2.0) == NOT_DECIDABLE
-
-
-# changes_since
 
 
 @pytest.mark.parametrize(
@@ -118,14 +112,9 @@ def test_every_subject_must_end_there_and_a_missing_value_hides_no_failure_of_an
             assert verdict("changes_since", curves, subjects=subjects, since=0.5, **bound) == expected
 
 
-# one_bit_a_coordinate
-
-
 def signs(d: int, up: int, down: int, size: int) -> pd.DataFrame:
     rounds = np.arange(0, 50, 10)
-    return flat(1.0, rounds=rounds).assign(
-        bits_up=up * rounds, bits_down=down * rounds, payload_bytes=size * rounds, d=d
-    )
+    return flat(1.0, rounds=rounds, bits_up=up * rounds, bits_down=down * rounds, payload_bytes=size * rounds, d=d)
 
 
 @pytest.mark.parametrize(
@@ -153,18 +142,9 @@ def test_one_bit_a_coordinate_looks_at_every_round() -> None:
     assert verdict("one_bit_a_coordinate", {"a": frame}, subjects=["a"]) == FAILS
 
 
-# error_vanishes
-
-
 @pytest.mark.parametrize(
     ("error_end", "gradient_end", "expected"),
-    [
-        (0.09, 0.09, HOLDS),
-        (0.09, 1e-9, HOLDS),
-        (0.11, 0.09, FAILS),
-        (5.0, 0.09, FAILS),
-        (0.09, 0.11, NOT_DECIDABLE),
-    ],
+    [(0.09, 0.09, HOLDS), (0.09, 1e-9, HOLDS), (0.11, 0.09, FAILS), (5.0, 0.09, FAILS), (0.09, 0.11, NOT_DECIDABLE)],
 )
 def test_error_vanishes(error_end: float, gradient_end: float, expected: str) -> None:
     # The first tenth is round 10 (round 0 has no error), the last round 100.
@@ -189,9 +169,6 @@ def test_a_single_zero_is_no_error_that_vanished() -> None:
     assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == HOLDS
     frame.loc[:50, "signal_error"] = np.nan
     assert verdict("error_vanishes", {"a": frame}, subject="a", factor=10.0) == NOT_DECIDABLE
-
-
-# seconds
 
 
 def seconds(*values: float, form: str = "ring") -> pd.DataFrame:
@@ -222,8 +199,6 @@ def test_a_model_may_err_by_its_share_in_both_directions(modelled: float, expect
     assert result == expected
     assert text.startswith(said)
 
-
-# judge
 
 REACHES = claim("3", "as low", "reaches_level", subject="a", reference="ref", within=2.0)
 
@@ -256,9 +231,6 @@ def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
 def test_only_step_sizes_that_all_methods_share_are_judged() -> None:
     frame = pd.concat([two_step_sizes("s", (1.0, 2.0), (1.0, 1.0)), labelled("a", "s", flat(1.0), lr=0.3)])
     assert judge(mark_best(frame), [REACHES])["step_size"].tolist() == ["best", "0.1", "0.2"]
-
-
-# over seeds
 
 
 def over_seeds(ratios: dict[int, float], negated: bool = False) -> tuple[str, str]:
@@ -309,16 +281,11 @@ def test_only_seeds_that_all_methods_of_the_claim_have_are_judged_and_a_report_s
     assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "seed 0 holds: 1×; seed 1 fails: 9×")
 
 
-# the tasks that a claim is about
-
-
 def test_claims_are_judged_on_the_tasks_that_have_their_methods_and_measure_their_metric() -> None:
-    both = pd.concat([labelled(name, "s", flat(value)) for name, value in (("a", 1.0), ("b", 9.0))])
-    alone = labelled("a", "t", flat(1.0))
-    measured = pd.concat(
-        [labelled(name, "u", flat(1.0).assign(test_loss=value)) for name, value in (("a", 1.0), ("b", 9.0))]
-    )
-    frame = mark_best(pd.concat([both, alone, measured], ignore_index=True))
+    frames = [labelled("a", "t", flat(1.0))]
+    for name, value in (("a", 1.0), ("b", 9.0)):
+        frames += [labelled(name, "s", flat(value)), labelled(name, "u", flat(1.0, test_loss=value))]
+    frame = mark_best(pd.concat(frames, ignore_index=True))
     low = claim("1", "", "reaches_level", subject="a", reference="b", within=2.0)
     ahead = claim("2", "", "clearly_ahead", subject="a", other="b", metric="test_loss", factor=2.0)
     findings = judge(frame, [low, ahead])

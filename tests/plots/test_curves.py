@@ -1,4 +1,4 @@
-"""What is on the drawn figure, its ticks, and the rows it is drawn from."""
+"""What is on the drawn figure, its ticks, the rows it is drawn from, and the columns that are derived for it."""
 
 from pathlib import Path
 
@@ -6,14 +6,19 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import curve, labelled
+from curve_support import check, curve, labelled
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from plots.claims.check import FAILS, HOLDS
 from plots.figure.curves import draw, save
+from plots.figure.derive import ByStepSize, LeastSoFar, MinimumOverRounds, Ratio
 from plots.figure.spec import Panel
 from plots.runs.columns import label
+from plots.runs.results import bits_to_reach
+from plots.runs.seeds import at_mean_costs, over_seeds, while_all_go_on
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), NORM.replace(y_scale="linear")]
@@ -85,9 +90,7 @@ def test_lines_are_the_data(panel: int, task: str, row: int) -> None:
 @pytest.mark.parametrize(("side", "far", "near"), [("y_min", 1e-30, 1e-2), ("y_max", 1e30, 0.1)])
 def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float, near: float) -> None:
     frame = two_by_two()
-    free, loose, tight = (
-        panels(frame, [panel])[0] for panel in (NORM, *(NORM.replace(**{side: at}) for at in (far, near)))
-    )
+    free, loose, tight = (panels(frame, [NORM.replace(**{side: at})])[0] for at in (None, far, near))
     kept, cut = (0, 1) if side == "y_max" else (1, 0)
     assert loose.get_ylim() == pytest.approx(free.get_ylim())
     assert tight.get_ylim()[cut] == near
@@ -151,3 +154,165 @@ def test_a_panel_has_at_most_seven_curves_and_every_method_is_in_one() -> None:
     assert [len(some) for some in each] == [6, 6, 4]
     assert [name for some in each for name in some] == names
     assert len({axis.get_ylim() for axis in figure.axes}) == 1  # so that blocks can be compared
+
+
+VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
+
+
+def seeds(values: dict[int, list[float]] = VALUES, bits: int = 10, name: str = "a", color: str = "k") -> pd.DataFrame:
+    """One method with this curve a seed, rows in disorder."""
+    frames = [labelled(name, "t", curve(some, (0, 10, 20), bits), seed=seed, color=color)
+              for seed, some in values.items()]  # fmt: skip
+    return pd.concat(frames).sort_values("grad_norm")
+
+
+def test_one_seed_is_its_curve_to_the_last_bit() -> None:
+    values = [1 / 3, 0.1, 1e-300]
+    for geometric in (True, False):
+        line = over_seeds(seeds({4: values}), "bits", "grad_norm", geometric)
+        for column in ("mean", "low", "high"):
+            assert line[column].tolist() == values
+
+
+def test_a_value_that_one_seed_lacks_has_no_mean() -> None:
+    line = over_seeds(seeds({0: [8.0, 1.0, np.nan], 1: [2.0, 4.0, 1.0]}), "bits", "grad_norm", geometric=True)
+    assert line["mean"].tolist()[:2] == pytest.approx([4.0, 2.0])
+    assert line.loc[2, ["mean", "low", "high"]].isna().all()
+
+
+@pytest.mark.parametrize("other", [{"rounds": (0, 10, 30)}, {"rounds": (0, 10)}, {"rounds": (0, 10, 20), "bits": 11}])
+def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
+    values = [1.0, 1.0, 1.0][: len(other["rounds"])]
+    frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), labelled("a", "t", curve(values, **other), seed=3)])
+    with pytest.raises(ValueError, match="a on t: seeds 0, 3 were not evaluated at the same rounds and bits"):
+        over_seeds(frame, "bits", "grad_norm", geometric=True)
+
+
+def over_rounds(frame: pd.DataFrame, **options: object) -> Axes:
+    """The one panel of a figure, over rounds unless said."""
+    return draw(frame, [Panel(x="round", y="grad_norm", **options)], "").axes[0]
+
+
+def test_several_seeds_are_a_line_in_a_band() -> None:
+    frame = pd.concat([seeds(), seeds({0: [3.0, 3.0, 3.0]}, name="b", color="red")])
+    axis = over_rounds(frame)
+    a, b = axis.get_lines()
+    assert a.get_ydata().tolist() == pytest.approx([4.0, 2.0, 0.1])
+    assert b.get_ydata().tolist() == [3.0, 3.0, 3.0]
+    [band] = axis.collections  # the single seed has none
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
+    assert corners == {(0, 2), (10, 1), (20, 0.01), (0, 8), (10, 4), (20, 1)}
+    assert band.get_facecolor()[0].tolist() == [*to_rgba("k")[:3], 0.2]
+    assert [text.get_text() for text in axis.figure.legends[0].get_texts()] == ["A", "B"]
+    [line] = over_rounds(seeds(), y_scale="linear").get_lines()
+    assert line.get_ydata().tolist() == pytest.approx([5.0, 2.5, 0.505])
+
+
+def test_bits_that_a_coin_decides_are_averaged_over_seeds() -> None:
+    one, other = (labelled("a", "t", curve(lambda r: 1.0 + 0 * r, bits=bits)).assign(seed=bits) for bits in (10, 30))
+    drawn = over_seeds(at_mean_costs(pd.concat([one, other], ignore_index=True)), "bits", "grad_norm", False)
+    assert (drawn["x"] == 2 * one["bits"].to_numpy()).all()
+
+
+def test_a_mean_ends_where_one_of_its_seeds_does() -> None:
+    rounds = {("a", 0): 3, ("a", 1): 2, ("b", 0): 3}
+    frame = pd.DataFrame([
+        {"task": "t", "algorithm": method, "lr": 0.1, "seed": seed, "round": t}
+        for (method, seed), last in rounds.items()
+        for t in range(last + 1)
+    ])  # fmt: skip
+    ends = while_all_go_on(frame).groupby(["algorithm", "seed"])["round"].max().to_dict()
+    assert ends == {("a", 0): 2, ("a", 1): 2, ("b", 0): 3}
+
+
+falls_with_rounds = check("falls_with_rounds")
+
+
+def test_the_ratio_is_taken_at_the_same_task_batch_step_size_seed_and_round():
+    def rows(scale: float, lr: float, batch: int | None) -> pd.DataFrame:
+        return curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10], batch_size=batch)
+
+    frames = [
+        labelled(name, task, rows(scale, lr, batch), lr, seed=seed)
+        for task, seed, batch, noisy in (("a", 0, None, 10), ("b", 0, 4, 4), ("b", 0, 1, 8), ("a", 1, None, 6))
+        for name, scale in (("plain", 2.0 + seed), ("noisy", noisy))
+        for lr in (0.1, 0.5)
+    ]
+    frame = Ratio(metric="second_moment", over="plain").apply(pd.concat(frames, ignore_index=True))
+    frame["batch_size"] = frame["batch_size"].fillna(0)
+    ratios = frame.groupby(["algorithm", "task", "seed", "batch_size"])["second_moment_ratio"].unique()
+    keys = (("a", 0, 0), ("b", 0, 4), ("b", 0, 1), ("a", 1, 0))
+    assert [ratios["noisy", *key].tolist() for key in keys] == [[5.0], [2.0], [4.0], [2.0]]
+    assert ratios["plain", "a", 0, 0].tolist() == [1.0]
+    frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0], batch_size=None))
+    assert Ratio(metric="second_moment", over="plain").apply(frame)["second_moment_ratio"].isna().all()
+
+
+def test_the_least_so_far_is_of_each_run_and_trial_in_the_order_of_rounds():
+    first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
+    other_trial = labelled("m", "a", curve([9.0, 1.5, 1.0], (0, 1, 2))).assign(run="x", trial=1)
+    mixed = pd.concat([first.iloc[::-1], other_trial], ignore_index=True)
+    found = LeastSoFar(metric="grad_norm").apply(mixed)
+    assert found["grad_norm"].tolist() == [0.5, 0.5, 3.0, 9.0, 1.5, 1.0]
+    assert mixed["grad_norm"].tolist() == [2.0, 0.5, 3.0, 9.0, 1.5, 1.0]
+
+
+def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
+    first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
+    other_trial = labelled("m", "a", curve([3.0, 1.5, 4.0], (0, 1, 2))).assign(run="x", trial=1)
+    longer = labelled("m", "a", curve([3.0, 0.25, 0.1, 0.2], (0, 1, 2, 4))).assign(run="y", trial=0)
+    planned = pd.concat([first, other_trial, longer], ignore_index=True).assign(planned_rounds=2)
+    frame = MinimumOverRounds().apply(planned)
+    assert list(frame[["round", "grad_norm", "min_grad_norm_squared"]].itertuples(index=False, name=None)) == [
+        (2, 0.5, 0.25),
+        (2, 1.5, 2.25),
+        (4, 0.1, pytest.approx(0.01)),
+    ]
+    cut = MinimumOverRounds().apply(planned.assign(planned_rounds=4))  # two of them did not come that far
+    assert cut["min_grad_norm_squared"].isna().tolist() == [True, True, False]
+
+
+def test_every_step_size_of_one_method_becomes_a_curve():
+    frames = [
+        labelled(name, "a", curve([1.0, lr], (1, 2)), lr, seed=seed)
+        for name in ("plain", "noisy")
+        for seed in (0, 1)
+        for lr in (0.5, 0.003)
+    ]
+    apart = ByStepSize(algorithm="noisy").apply(pd.concat(frames, ignore_index=True))
+    assert apart["algorithm"].unique().tolist() == ["noisy 0.003", "noisy 0.5"]
+    assert apart["label"].unique().tolist() == ["α = 0.003", "α = 0.5"]
+    assert apart.groupby("algorithm")["lr"].agg(set).to_dict() == {"noisy 0.003": {0.003}, "noisy 0.5": {0.5}}
+    assert apart.groupby("lr")["color"].nunique().tolist() == [1, 1]
+    assert apart["color"].nunique() == apart["marker"].nunique() == 2
+    assert len(apart) == 8
+
+
+def test_targets_over_seeds_are_means_of_step_sizes_with_which_all_got_there():
+    def reaching(at, lr, seed):
+        values = [1.0 if r < at else 0.1 for r in range(0, 50, 10)]
+        return labelled("m", "a", curve(values, range(0, 50, 10)), lr=lr, seed=seed)
+
+    frame = pd.concat([
+        reaching(10, 0.1, 0), reaching(40, 0.1, 1),    # on average 250 bits
+        reaching(20, 0.2, 0), reaching(20, 0.2, 1),    # 200
+        reaching(10, 0.3, 0), reaching(99, 0.3, 1),    # one seed never
+    ])  # fmt: skip
+    [row] = bits_to_reach(frame, "grad_norm", [0.5]).to_dict("records")
+    assert row == {"task": "a", "algorithm": "m", "label": "M", "level": 0.5, "bits": 200, "round": 20, "lr": 0.2,
+                   "bits_min": 200, "bits_max": 200}  # fmt: skip
+    [row] = bits_to_reach(frame[frame["lr"] == 0.1], "grad_norm", [0.5]).to_dict("records")
+    assert [row[name] for name in ("bits", "round", "bits_min", "bits_max")] == [250, 25, 100, 400]
+    [row] = bits_to_reach(frame[frame["lr"] == 0.3], "grad_norm", [0.5]).to_dict("records")
+    assert pd.isna([row[name] for name in ("bits", "round", "lr", "bits_min", "bits_max")]).all()
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(-1.0, HOLDS), (-0.5, HOLDS), (-0.46, HOLDS), (-0.44, FAILS)])
+def test_the_slope_of_a_power_law_is_found(slope, verdict):
+    rounds = np.array([100, 200, 400, 800])
+    frame = pd.DataFrame({"round": rounds, "min_grad_norm_squared": 3.0 * rounds**slope})
+    finding = falls_with_rounds({"m": frame}, "m", exponent=-0.5, tolerance=0.05)
+    assert finding.verdict == verdict
+    assert finding.measured == f"T^{slope:.2f}, 4 runs"
+    diverged = pd.concat([frame, pd.DataFrame({"round": [900], "min_grad_norm_squared": [np.nan]})])
+    assert falls_with_rounds({"m": diverged}, "m", exponent=-0.5, tolerance=0.05) == finding

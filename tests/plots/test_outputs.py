@@ -1,17 +1,29 @@
-"""What report and plot write, by the ending of out=."""
+"""What report and plot write by the ending of out=, LaTeX's numbers against loops over rows, and a figure's files."""
 
 import csv
+import math
+import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from folder_support import folder
+from matplotlib.figure import Figure
 
 from common import tables
 from experiments import report
 from plots import plot
+from plots.figure import curves
+from plots.figure.derive import MinimumOverRounds
+from plots.figure.publish import publish, rows_of
+from plots.figure.spec import Figure as Published
+from plots.figure.spec import Panel
+from plots.latex import latex_tables
 from plots.runs.find import find
+from plots.runs.read import open_run, table
 from plots.runs.results import results as table_of
+from plots.runs.variants import distinguish, latest, variant_rows
 
 
 @pytest.fixture
@@ -25,12 +37,10 @@ def results(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    ("ending", "begin"), [(".html", b"<!doctype html>"), (".tex", b"% needs \\usepackage{booktabs}")]
-)
-def test_the_ending_says_what_is_written(results, tmp_path, ending, begin):
-    report.main([f"results_dir={results}", f"out={tmp_path / 'it'}{ending}"])
-    assert (tmp_path / f"it{ending}").read_bytes().startswith(begin)
+def test_the_ending_says_what_is_written(results, tmp_path):
+    for ending, begin in (("html", "<!doctype html>"), ("tex", "% needs \\usepackage{booktabs}")):
+        report.main([f"results_dir={results}", f"out={tmp_path / 'it'}.{ending}"])
+        assert (tmp_path / f"it.{ending}").read_text().startswith(begin)
 
 
 def test_no_page_is_written_through_a_link_in_the_results(results, tmp_path, capsys):
@@ -73,3 +83,187 @@ def test_beside_a_picture_lie_its_curves(results, tmp_path, capsys):
     assert set(rows["algorithm"]) == {"plain, compressor.ratio=0.25", "plain, compressor.ratio=0.05"}
     assert len(rows) == 4 * 10  # round 0 has no place over bits
     assert "seeds 0, 1. Bits count what one worker sends and receives." in capsys.readouterr().out
+
+
+# Tables in LaTeX
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """Two methods with several step sizes on two tasks, one of them with two seeds, and a third on one."""
+    place = tmp_path_factory.mktemp("results")
+    for task in ("one", "two"):
+        for seed in (0, 1):
+            folder(place, f"plain-{task}-{seed}", task=task, seed=seed, lrs=(0.1, 0.2, 0.3))
+        folder(place, f"noisy-{task}", task=task, algorithm="noisy", lrs=(0.1, 0.2))
+    look = {"label": r"a&b_c%d$e#f{g}", "color": "k", "marker": "o"}
+    folder(place, "odd", task="two", algorithm="odd", algorithm__display=look)
+    return variant_rows(latest(distinguish(find(place))))
+
+
+def parts(text: str) -> list[tuple[str, dict[str, list[str]]]]:
+    """Caption and cells by method of every table."""
+    tables = re.findall(r"\\caption\{(.*?)\}\n.*?\\toprule\n(.*?)\\bottomrule", text, re.DOTALL)
+    found = []
+    for caption, body in tables:
+        lines = body.replace("\\midrule\n", "").strip().removesuffix(" \\\\").split(" \\\\\n")
+        found.append((caption, {first: rest for first, *rest in (re.split(r"(?<!\\) & ", line) for line in lines)}))
+    return found
+
+
+def test_the_tables_of_runs(rows: pd.DataFrame) -> None:
+    best, ends, *levels = parts(latex_tables(rows))
+    assert best[0].startswith("Best step sizes: the step size with the lowest geometric mean of the gradient norm")
+    assert best[1] == {
+        "Method": ["one", "two"], "Plain": ["0.3", "0.3"], "Noisy": ["0.2", "0.2"],
+        r"a\&b\_c\%d\$e\#f\{g\}": ["--", "0.1"],
+    }  # fmt: skip
+    low = 0.7**100
+    assert ends[1]["Plain"][0] == f"{low * math.sqrt(2):.3g} [{low:.3g}, {2 * low:.3g}]"
+    assert [caption.partition(":")[0] for caption, _ in levels] == ["ONE", "TWO"]
+    caption, cells = levels[0]
+    assert "communication bits until the gradient norm reaches a level" in caption
+    assert cells["Method"] == ["0.1", "0.01", "0.001", "0.0001", "1e-05"]
+    firsts = [next(t for t in range(0, 101, 10) if (1 + seed) * 0.7**t <= 1e-3) for seed in (0, 1)]
+    assert cells["Plain"][2].startswith(f"{80 * sum(firsts) / 2:.3g}".replace("e+0", "e"))
+
+
+def test_the_metric_and_what_is_counted_can_be_asked_for(rows: pd.DataFrame) -> None:
+    _, ends, *levels = parts(latex_tables(rows, "train_accuracy", "bits_up"))
+    assert ends[0].startswith("The training accuracy at the last evaluation")
+    assert "uplink bits until the training accuracy reaches a level" in levels[0][0]
+    assert levels[0][1]["Noisy"][0] == "1.2e3"  # 40 · 30: 0.5 + 0.4 · 30/100 ≥ 0.6
+
+
+# What `python -m plots.plot` draws, says and refuses
+
+
+@pytest.fixture
+def two_methods(tmp_path: Path) -> Path:
+    """Two methods with two step sizes and two seeds on one task, one of them on another."""
+    place = tmp_path / "results"
+    for seed in (0, 1):
+        for algorithm in ("plain", "noisy"):
+            folder(place, f"{algorithm}{seed}", algorithm=algorithm, seed=seed, lrs=(0.1, 0.2))
+    folder(place, "other", task="other/task", lrs=(0.1,))
+    return place
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that were drawn."""
+    figures, draw = [], curves.draw
+    monkeypatch.setattr(curves, "save", lambda figure, *targets: None)
+    monkeypatch.setattr(curves, "draw", lambda *arguments: figures.append(draw(*arguments)) or figures[-1])
+    return figures
+
+
+def lines(figure: Figure) -> dict[str, tuple[list[float], list[float]]]:
+    """x and y by label, of the first panel."""
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].get_lines()}
+
+
+def test_the_picture_shows_the_means_over_seeds_of_the_best_step_sizes(two_methods, drawn, capsys, tmp_path):
+    target = tmp_path / "picture.pdf"
+    plot.main([f"results_dir={two_methods}", "x=rounds", "y=grad_norm", "task=toy", f"out={target}"])
+    rounds = np.arange(0, 101, 10)
+    assert set(lines(drawn[0])) == {"Plain", "Noisy"}
+    for x, y in lines(drawn[0]).values():  # seeds 0 and 1 have 0.8^t and 2 · 0.8^t
+        assert x == rounds.tolist()
+        assert y == pytest.approx((2**0.5 * 0.8**rounds).tolist())
+    assert f"picture: {target}" in capsys.readouterr().out
+
+
+def test_one_seed_one_method_one_step_size(two_methods, drawn):
+    request = ["task=toy", "algorithm=noisy", "seed=1", "lr=0.1", "y_scale=linear"]
+    plot.main([f"results_dir={two_methods}", *request])
+    [(x, y)] = lines(drawn[0]).values()
+    assert x == [80.0 * t for t in range(10, 101, 10)]  # round 0 has no place on a logarithmic axis
+    assert y == pytest.approx([2 * 0.9**t for t in range(10, 101, 10)])
+    [axis] = drawn[0].axes
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "linear")
+    assert drawn[0].get_supxlabel() == "100 rounds; one seed (1)."
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("tusk=toy", "tusk: no such key; did you mean task? Valid: x, y, study, task,"),
+        ("y=gard_norm", "did you mean grad_norm? Valid: bits_up,"),
+        ("lr=0.3", "lr=0.3: no run has this step size; there are best, 0.1, 0.2"),
+        ("network.topology=star", "network.topology=star: Input should be 'rank0', 'sharded'"),
+        ("out=picture.doc", "out=.doc: no such choice; Valid: .pdf, .png, .svg,"),
+    ],
+)
+def test_what_is_not_understood_is_refused_before_anything_is_drawn(two_methods, capsys, request_, message):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        plot.main([f"results_dir={two_methods}", request_])
+    assert message in capsys.readouterr().err
+    assert not (two_methods / "plots").exists()
+
+
+TOY = Published(name="toy", title="A toy", grid=(("seed=0",),), rows=(Panel(x="round", y="grad_norm"),))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    """Two runs whose gradient norms fall to these, one a step size."""
+    ends = {"plain": {0.1: 1e-2, 0.5: 1e-4}, "noisy": {0.1: 1e-3, 0.5: 1e-1}}
+    return [
+        folder(tmp_path, name, algorithm=name, lrs=(0.1, 0.5), norm=lambda t, lr, _, to=to: to[lr] ** (t / 100))
+        for name, to in ends.items()
+    ]
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
+    """Nothing is drawn; the rows that would be."""
+    drawn = []
+    monkeypatch.setattr(curves, "draw", lambda frame, *more, **options: drawn.append(frame))
+    monkeypatch.setattr(curves, "save", lambda *arguments, **more: None)
+    return drawn
+
+
+def test_by_default_the_best_step_size_of_each_is_drawn(folders, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(curves, "save", lambda figure, *targets: [target.touch() for target in targets])
+    target = tmp_path / "out"
+    publish(rows_of(folders, TOY), TOY, target)
+    frame, text = pd.read_csv(target / "toy.csv"), (target / "report.md").read_text()
+    drawn = frame[frame["drawn"]].groupby("algorithm")["lr"].unique()
+    assert (drawn["plain"].tolist(), drawn["noisy"].tolist()) == ([0.5], [0.1])
+    assert "| toy | 0.5 (edge) | 0.1 (edge) |" in text
+    assert "Claims" not in text
+    assert text.startswith("# A toy\n\n![A toy](toy.png)\n\n*Each method with the step size")
+    assert "tried: 2 of 2 best step sizes.*\n\n**Runs of commit abcdef0**\n\nUp to" in text
+    assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
+
+
+def test_a_run_that_was_stopped_is_not_said_to_diverge(undrawn, tmp_path: Path) -> None:
+    runs = [folder(tmp_path, "a"), folder(tmp_path, "b", algorithm="noisy", status="interrupted", reached=50)]
+    publish(rows_of(runs, TOY), TOY, tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "Stopped: Noisy after round 50." in text
+    assert "Diverged" not in text
+    assert not undrawn[0]["diverged"].any()
+
+
+def test_a_run_that_another_figure_began_is_drawn_as_this_one_has_it(folders, undrawn, tmp_path) -> None:
+    look = {"color": "#123456", "marker": "v"}
+    looks = {place: ({"label": "here"}, {"label": place.name, **look}) for place in folders}
+    publish(rows_of(folders, TOY, looks), TOY, tmp_path / "out")
+    [frame] = undrawn
+    assert (set(frame["task_label"]), set(frame["color"]), set(frame["marker"])) == ({"here"}, {"#123456"}, {"v"})
+    assert set(frame["label"]) == {place.name for place in folders}
+
+
+def test_over_batches_a_run_is_a_point_and_one_that_diverged_none(tmp_path) -> None:
+    paths = [
+        folder(tmp_path, f"{size}", task__batch_size=size, reached=40 if size == 16 else None)
+        for size in (64, 1, 4, 16)
+    ]
+    panel = Panel(x="batch_size", x_scale="log", y="min_grad_norm_squared", guide=-0.5)
+    frame = MinimumOverRounds().apply(table([open_run(path) for path in paths]))
+    line, guide = curves.draw(frame, [panel], "").axes[0].get_lines()
+    assert line.get_xdata().tolist() == [1, 4, 16, 64]
+    assert np.isnan(line.get_ydata()).tolist() == [False, False, True, False]
+    assert (line.get_markevery(), guide.get_label()) == ([0, 1, 2, 3], "slope −0.5")

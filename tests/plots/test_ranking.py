@@ -1,6 +1,7 @@
 """The rules of the leaderboard, on curves whose answers are known, against scipy and by hand."""
 
 import math
+from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -158,9 +159,8 @@ def test_what_messages_are_is_read_from_their_bits() -> None:
         warm[way] = D * (32 * warm["round"].clip(upper=100) + (warm["round"] - 100).clip(lower=0))
     frame = pd.concat([warm, entry("dense"), entry("half", 1, 16, 16), entry("uplink", 1, 1, 32)])
     found = messages(frame)
-    assert found["compressed"].to_dict() == {
-        "dense": "none", "half": "up and down", "uplink": "up", "warm": "up and down",
-    }  # fmt: skip
+    ways = {"dense": "none", "half": "up and down", "uplink": "up", "warm": "up and down"}
+    assert found["compressed"].to_dict() == ways
     assert found["warm_up"].to_dict() == {"dense": 0, "half": 0, "uplink": 0, "warm": 0.25}
     assert found["width"].dropna().to_dict() == {"dense": 32, "half": 16}
 
@@ -193,13 +193,10 @@ def test_a_ranking_whose_answer_is_known() -> None:
     assert text.loc["Slow", ["rank", "bits", "reached", "× float32"]].tolist() == ["–", "> 2.56e7", "0/20", "–"]
 
 
-def test_an_entry_without_all_runs_has_no_rank() -> None:
+def test_an_entry_without_all_runs_has_no_rank_and_one_alone_is_first() -> None:
     found, _ = rank(pd.concat([both("amsgrad"), entry("toy only", 2.0)]), GOALS)
     ranked = found[found["task"] == ALL].groupby("entry")["rank"].first()
     assert ranked.dropna().to_dict() == {"amsgrad": 1}
-
-
-def test_one_entry_alone() -> None:
     found, pairs = rank(entry("amsgrad"), {"toy": GOALS["toy"]})
     assert pairs.empty
     assert found.loc[found["task"] == ALL, "rank"].tolist() == [1, 1]
@@ -208,13 +205,10 @@ def test_one_entry_alone() -> None:
 def test_a_part_is_judged_by_the_entries_that_share_all_others() -> None:
     """Memory b takes half the bits of a with each update; without memory only update y gets there, on one task."""
     bits = {("a", "x"): 32, ("b", "x"): 16, ("a", "y"): 8, ("b", "y"): 4, ("none", "x"): 2, ("none", "y"): 2}
-    entries = [
-        entry(
-            memory + update, 0.01 if memory == "none" and (update, task) != ("y", "toy") else 1.0, up, up, task=task
-        )
-        for (memory, update), up in bits.items()
-        for task in GOALS
-    ]
+    entries = []
+    for ((memory, update), up), task in product(bits.items(), GOALS):
+        misses = memory == "none" and (update, task) != ("y", "toy")
+        entries.append(entry(memory + update, 0.01 if misses else 1.0, up, up, task=task))
     parts = pd.DataFrame(list(bits), columns=["memory", "update"], index=["".join(key) for key in bits])
     found = effects(needs(pd.concat(entries), "train_loss", 0.1), parts).set_index(["one", "other"])
     assert len(found) == 4
@@ -246,6 +240,10 @@ def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart(
     plt.close(picture)
 
 
+BITS = {"statement": "", "subject": "mine", "reference": "dense"}
+CLAIMS = [BitsClaim(number=1, times=32, within=1.5, **BITS), BitsClaim(number="2", times=4, **BITS)]
+
+
 @pytest.mark.parametrize(
     ("subject", "about", "at_least", "said"),
     [
@@ -260,23 +258,17 @@ def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart(
     ],
 )  # fmt: skip
 def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, said: str) -> None:
-    options = {"statement": "", "subject": "mine", "reference": "dense"}
-    claims = [BitsClaim(number=1, times=32, within=1.5, **options), BitsClaim(number="2", times=4, **options)]
-    missing = BitsClaim(number=3, times=4, **options | {"reference": "none"})
-    found = judge(pd.concat([subject, both("dense", 1.0)]), GOALS, [*claims, missing])
+    missing = CLAIMS[1].replace(number="3", reference="none")
+    found = judge(pd.concat([subject, both("dense", 1.0)]), GOALS, [*CLAIMS, missing])
     hardest = found[(found["level"] == 2) & (found["task"] == "toy")]
-    assert hardest[["number", "verdict", "measured"]].to_numpy().tolist() == [
-        ["1", about, said],
-        ["2", at_least, said],
-    ]
-    assert len(found) == len(GOALS) * 2 * len(claims)
+    expected = [["1", about, said], ["2", at_least, said]]
+    assert hardest[["number", "verdict", "measured"]].to_numpy().tolist() == expected
+    assert len(found) == len(GOALS) * 2 * len(CLAIMS)
 
 
 def test_a_claim_if_the_reference_misses_the_level() -> None:
-    options = {"statement": "", "subject": "mine", "reference": "dense"}
-    claims = [BitsClaim(number=1, times=32, within=1.5, **options), BitsClaim(number=2, times=4, **options)]
     slow = both("dense", 0.1)
-    found = judge(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS, claims)
+    found = judge(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS, CLAIMS)
     assert found["verdict"].tolist()[-2:] == ["not decidable", "holds"]
     assert found["measured"].iloc[-1].startswith("> 7.2 times")
-    assert judge(pd.concat([both("mine", 0.1), slow]), GOALS, claims)["verdict"].unique() == ["not decidable"]
+    assert judge(pd.concat([both("mine", 0.1), slow]), GOALS, CLAIMS)["verdict"].unique() == ["not decidable"]

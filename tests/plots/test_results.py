@@ -1,12 +1,16 @@
-"""Rows of runs as one table: its columns, best step sizes and bits to levels, against plain loops over the files."""
+"""Rows of runs as one table: its columns, best step sizes and bits to levels, against plain loops and the docs."""
 
 import json
 import math
+import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from folder_support import folder, rewrite
 
+from plots.runs import columns
+from plots.runs.columns import Column, declare, higher_is_better, in_words, metric_among
 from plots.runs.find import find
 from plots.runs.results import Results, results
 
@@ -19,13 +23,8 @@ def rows(tmp_path: Path) -> Results:
     for name, ratio in RATIOS.items():
         for seed in (0, 1):
             folder(tmp_path, f"{name}{seed}", seed=seed, lrs=(0.1, 0.2), compressor__ratio=ratio)
-    folder(
-        tmp_path,
-        "other",
-        algorithm="noisy",
-        lrs=(0.1, 0.2, 0.3),
-        norm=lambda t, lr, seed: abs(lr - 0.2) + 1 / (1 + t),
-    )
+    lrs = (0.1, 0.2, 0.3)
+    folder(tmp_path, "other", algorithm="noisy", lrs=lrs, norm=lambda t, lr, seed: abs(lr - 0.2) + 1 / (1 + t))
     return results(find(tmp_path))
 
 
@@ -48,9 +47,8 @@ def test_every_row_has_the_settings_that_differ(rows: Results, tmp_path: Path) -
 
 def test_the_best_step_sizes_and_what_they_came_to(rows: Results) -> None:
     best = rows.best().set_index("method")
-    assert best["lr"].to_dict() == {
-        "noisy": 0.2, "plain, compressor.ratio=0.25": 0.2, "plain, compressor.ratio=0.0625": 0.2
-    }  # fmt: skip
+    names = {"noisy", *(f"plain, compressor.ratio={ratio}" for ratio in RATIOS.values())}
+    assert best["lr"].to_dict() == dict.fromkeys(names, 0.2)
     assert best["edge"].to_dict() == {name: name != "noisy" for name in best.index}
     assert set(best["compressor.ratio"].dropna()) == set(RATIOS.values())
     one = best.loc["plain, compressor.ratio=0.25"]
@@ -88,3 +86,44 @@ def test_settings_that_tasks_do_not_share_are_columns_too(tmp_path: Path) -> Non
     assert rows.settings == ["rounds"]  # the batch size follows from the task
     assert rows.groupby("task")["rounds"].unique().map(list).to_dict() == {"a": [100], "b": [200]}
     assert set(rows["method"]) == {"plain"}
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "results.md"
+
+
+def documented() -> dict[str, str]:
+    """The units of the columns of metrics.jsonl, as docs/results.md has them."""
+    part = DOCS.read_text().partition("## Columns of")[2].partition("\n## ")[0]
+    lines = re.findall(r"^\| (`.*?) \| (.*?) \| .* \|$", part, re.MULTILINE)
+    units = {}
+    for names, of_them in lines:
+        found = re.findall(r"`(\w+)`", names)
+        units |= dict(zip(found, of_them.split(", "), strict=True))
+    return units
+
+
+def test_the_documentation_has_them_all() -> None:
+    assert documented() == {some.name: some.unit or "–" for some in columns.TABLE if some.filled_by != "figure"}
+
+
+def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
+    declare([asdict(Column("margin", "least margin", better="higher")), {"name": "train_loss", "better": "higher"}])
+    assert (in_words("margin"), higher_is_better("margin")) == ("least margin", True)
+    assert not higher_is_better("train_loss")
+
+
+@pytest.mark.parametrize(
+    ("measured", "declared", "metric"),
+    [
+        (("train_loss", "grad_norm"), (), "grad_norm"),
+        (("train_loss", "grad_norm", "test_loss"), (), "train_loss"),
+        (("train_loss", "an_accuracy"), ("an_accuracy",), "an_accuracy"),
+        (("train_loss", "undeclared"), ("undeclared",), "train_loss"),
+        (("train_loss",), ("margin",), "train_loss"),
+        (("margin",), (), None),
+    ],
+)
+def test_what_step_sizes_are_selected_by(
+    measured: tuple[str, ...], declared: tuple[str, ...], metric: str | None
+) -> None:
+    assert metric_among(measured, *declared) == metric

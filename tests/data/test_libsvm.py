@@ -1,4 +1,4 @@
-"""Any svmlight file by its path: formats, damage, and the cache."""
+"""The pinned sets and any svmlight file by its path: downloads, formats, damage, cache and memory."""
 
 import bz2
 import gzip
@@ -7,20 +7,113 @@ import lzma
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from itertools import product
 from mmap import mmap
+from multiprocessing import get_context
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pytest
-from data_support import Leftovers
+from data_support import TINY_TEXT, Leftovers, Web
 
-from common.errors import DataError
-from data import libsvm
+from common.errors import DataError, UsageError
+from data import download, libsvm, limits
+from data.limits import free_memory
+from experiments.config.run import load_run
+from experiments.tasks.logreg import LogisticRegression
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "features", "nonzeros", "positives"),
+    [
+        ("a9a", 32561, 123, 451592, 7841),
+        ("mushrooms", 8124, 112, 170604, 4208),
+        ("phishing", 11055, 68, 331650, 6157),
+        ("w8a", 49749, 300, 579586, 1479),
+    ],
+)
+def test_real_sets(real: Path, name: str, rows: int, features: int, nonzeros: int, positives: int) -> None:
+    for _ in ("from the file", "from the cache"):
+        dataset = libsvm.load(name, real, url="http://unused.invalid")
+        assert (dataset.name, dataset.features.shape, dataset.features.nnz) == (name, (rows, features), nonzeros)
+        assert [int((dataset.labels == sign).sum()) for sign in (1, -1)] == [positives, rows - positives]
+
+
+def test_download_then_cache_then_file(web: Web, tiny: str, tmp_path: Path, leftovers: Leftovers) -> None:
+    web.files["/tiny"] = TINY_TEXT
+    for _ in range(2):
+        dataset = libsvm.load("tiny", tmp_path / "d", web.url)
+        assert dataset.features.toarray().tolist() == [[0.5, 0, -1.25], [0, 4, 0], [0, 0, 0]]
+        assert dataset.labels.tolist() == [1, -1, 1]
+    cache = f"cache/tiny-{tiny[:12]}"
+    assert leftovers("d") == [cache, "libsvm/tiny"]
+    shutil.rmtree(tmp_path / "d" / cache)
+    assert libsvm.load("tiny", tmp_path / "d", web.url).sha256() == tiny
+    assert web.hits == ["/tiny"]
+
+
+@pytest.mark.parametrize("folder", ["", "libsvm"])
+def test_offline_files_are_found(web: Web, tiny: str, tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "tiny.gz").write_bytes(gzip.compress(TINY_TEXT))
+    assert libsvm.load("tiny", str(tmp_path), web.url).sha256() == tiny
+    assert web.hits == []
+
+
+def test_unknown_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"'mushroom'; did you mean mushrooms\? Valid: a9a, mushrooms, phishing, w8a"):
+        libsvm.load("mushroom", tmp_path)
+
+
+@pytest.mark.parametrize("trouble", ["ConnectionError", "404", "ReadTimeout", ""])
+def test_a_host_that_does_not_give_it(
+    web: Web, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, trouble: str
+) -> None:
+    url = "http://127.0.0.1:9" if trouble == "ConnectionError" else web.url
+    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    if trouble != "404":
+        web.files["/tiny"] = TINY_TEXT
+    web.delay = 1.0 * (trouble == "ReadTimeout")
+    web.missing = len(b"2\n") * (not trouble)  # the part that arrives is itself a good svmlight file
+    by_hand = f"fetch it by hand and put it at {tmp_path / 'libsvm' / 'tiny'} "
+    with pytest.raises(DataError, match=f"could not download {url}/tiny: {by_hand}.*{trouble}"):
+        libsvm.load("tiny", tmp_path, url)
+    assert leftovers("") == []
+    web.files["/tiny"], web.missing, web.delay = TINY_TEXT, 0, 0
+    assert libsvm.load("tiny", tmp_path, web.url + "/").sha256() == tiny
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (TINY_TEXT.replace(b"4", b"5"), "is not tiny: expected content of SHA-256"),
+        (b"<html>\nnot found\n</html>\n", "line 1: expected a label, then index:value"),
+    ],
+)
+def test_wrong_content_from_the_host(
+    web: Web, tiny: str, tmp_path: Path, leftovers: Leftovers, body: bytes, reason: str
+) -> None:
+    web.files["/tiny"] = body
+    with pytest.raises(DataError) as caught:
+        libsvm.load("tiny", tmp_path, web.url)
+    assert f"{web.url}/tiny" in str(caught.value)
+    assert reason in str(caught.value)
+    assert leftovers("") == []
+
+
+def test_two_processes_download_once(web: Web, tiny: str, tmp_path: Path) -> None:
+    # Long enough for the second process to ask too, if it does not wait.
+    web.files["/tiny"], web.delay = TINY_TEXT, 0.5
+    with get_context("fork").Pool(2) as pool:
+        both = pool.starmap(libsvm.load, [("tiny", tmp_path, web.url)] * 2, chunksize=1)
+    assert [dataset.sha256() for dataset in both] == [tiny] * 2
+    assert web.hits == ["/tiny"]
+
 
 GOOD = b"3 1:1 2:2\n5 2:-0.5\n"
 
@@ -214,3 +307,37 @@ def test_another_file_of_that_name_is_not_served_from_the_cache(tmp_path: Path) 
     file.write_bytes(GOOD.replace(b"2:2", b"2:9"))
     os.utime(file, ns=times)
     assert libsvm.load_file(file, tmp_path).features.toarray().tolist() == [[1, 9], [0, -0.5]]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_only_regular_files_are_read(make, tmp_path: Path) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(DataError, match=r"cannot read .*/a: not a regular file"):
+        libsvm.load_file(tmp_path / "a", tmp_path)
+    with pytest.raises(UsageError, match=r"^/.*/a: not a regular file$"):
+        load_run(["task=logreg/file", f"task.dataset.file={tmp_path / 'a'}"])
+
+
+def test_an_index_that_makes_vectors_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "free_memory", lambda: 50 * 10**9)
+    (tmp_path / "a").write_text("1 1:1\n2 1000000000:1\n1 7:1\n")
+    dataset = libsvm.load_file(tmp_path / "a", tmp_path)
+    with pytest.raises(DataError) as refused:
+        LogisticRegression(dataset, workers=1, seed=0)
+    assert "a has 1000000000 columns (its largest index is in row 2), so a run" in str(refused.value)
+
+
+def test_what_is_free_is_the_least_of_what_the_system_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 2**20 < free_memory() < sys.maxsize
+    (tmp_path / "max").write_text("max\n")
+    (tmp_path / "own").write_text("12345\n")
+    monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "gone")))
+    machine = free_memory()
+    monkeypatch.setattr(limits, "MEMORY_FILES", (str(tmp_path / "max"), str(tmp_path / "own")))
+    assert free_memory() == 12345 < machine
+    (tmp_path / "job" / "task").mkdir(parents=True)  # a job's limit holds for its tasks
+    (tmp_path / "job" / "limit").write_text("1234\n")
+    (tmp_path / "groups").write_text("5:cpu:/\n4:memory:/job/task\n0::/\n")
+    monkeypatch.setattr(limits, "MEMORY_FILES", (f"{tmp_path}{{}}/limit",))
+    monkeypatch.setattr(limits, "GROUPS", tmp_path / "groups")
+    assert free_memory() == 1234

@@ -1,6 +1,7 @@
-"""CIFAR-10: real files, every source of a stand-in, and what can go wrong with each."""
+"""CIFAR-10 and CIFAR-100: real files, every source of a stand-in, and what can go wrong with each."""
 
 import os
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from cifar10_support import FOLDER, OFFICIAL, TARBALL, npm_files, official_files
 from data_support import Leftovers, Web
 
 from common.errors import DataError
-from data import cifar10, download
+from data import cifar10, cifar100, download
 from data.cache import Arrays
+from data.cifar_archives import CIFAR100
 from data.dataset import digest
 
 ROOT = Path(__file__).parents[2]
@@ -177,3 +179,51 @@ def test_batches_are_not_unpickled_before_they_are_checked(small: Arrays, tmp_pa
         file.write_text(evil)
     refused(tmp_path, NOWHERE)
     assert not (tmp_path / "done").exists()
+
+
+# CIFAR-100: a stand-in of six images
+
+ROWS = {"train": np.arange(4), "test": np.arange(2)}
+
+
+@pytest.fixture
+def files_of_100(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The archive's files, taken for the original by torchvision. Image i has pixels i and label 99 − i."""
+    made = {"meta": pickle.dumps({"fine_label_names": [str(name) for name in range(100)]}, protocol=2)}
+    for name, rows in ROWS.items():
+        data = np.repeat(rows.astype(np.uint8), 3072).reshape(-1, 3072)
+        content = {"data": data, "fine_labels": (99 - rows).tolist(), "coarse_labels": rows.tolist()}
+        made[name] = pickle.dumps(content, protocol=2)
+    trust(made, monkeypatch, CIFAR100)
+    return made
+
+
+def check_100(folder: Path, url: str) -> None:
+    images = cifar100.load(folder, url)
+    assert images.train_images.shape == (4, 32, 32, 3)
+    assert images.train_images[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert (images.train_labels.tolist(), images.test_labels.tolist()) == ([99, 98, 97, 96], [99, 98])
+
+
+def test_folder_archive_and_host(web: Web, files_of_100: dict[str, bytes], tmp_path: Path) -> None:
+    archive = tar_gz(files_of_100, CIFAR100.base_folder)
+    web.files["/x"] = archive
+    unpacked = tmp_path / "folder" / CIFAR100.base_folder
+    unpacked.mkdir(parents=True)
+    for name, raw in files_of_100.items():
+        (unpacked / name).write_bytes(raw)
+    (tmp_path / "packed" / "cifar100").mkdir(parents=True)
+    (tmp_path / "packed" / "cifar100" / CIFAR100.filename).write_bytes(archive)
+    for place in ("folder", "packed"):
+        check_100(tmp_path / place, "http://127.0.0.1:9/x")
+    for _ in ("from the host", "from the cache"):
+        check_100(tmp_path / "empty", f"{web.url}/x")
+    assert len(web.hits) == 1
+
+
+def test_another_archive_is_refused(files_of_100: dict[str, bytes], tmp_path: Path) -> None:
+    changed = files_of_100 | {"test": files_of_100["test"] + b"\n"}
+    (tmp_path / CIFAR100.filename).write_bytes(tar_gz(changed, CIFAR100.base_folder))
+    with pytest.raises(DataError, match=r"cannot be read as cifar100 .*by its MD5, not the original"):
+        cifar100.load(tmp_path)
+    assert not list(tmp_path.glob("cache/*/about.json"))
