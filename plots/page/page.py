@@ -1,7 +1,5 @@
 """Runs and claims as one HTML page that needs nothing else: no network, no server, no account."""
 
-import json
-import math
 import os
 import re
 import sys
@@ -13,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import is_color_like, to_hex, to_rgb
 from plotly.offline import get_plotlyjs
+from pydantic_core import to_json
 
 from common.files import regular
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
@@ -20,7 +19,7 @@ from plots.runs.columns import ABOUT_BITS, AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
-from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, latest, variant_rows
+from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, grouped, latest, variant_rows
 
 MOST = 1000
 """Evaluations of a curve in a page: no screen has more places."""
@@ -29,6 +28,9 @@ _PARTS = Path(__file__).parent
 STYLE = _PARTS / "page.css"
 _SCRIPTS = ("data", "view", "panels", "tables", "page")  # in this order
 _LINE = 2  # pixels
+
+_Rows = Mapping[str, np.ndarray]
+_Lists = dict[bytes, tuple[int, np.ndarray]]
 
 _SYMBOLS = {
     "o": ("circle", "●"), "s": ("square", "■"), "D": ("diamond", "◆"), "^": ("triangle-up", "▲"),
@@ -41,12 +43,13 @@ _SYMBOLS = {
 
 def as_html(content: dict) -> str:
     """The page that shows what `page_data` returns."""
+    data = to_json(content, inf_nan_mode="null", fallback=np.ndarray.tolist)  # JSON has no NaN
     parts = {
         "style": STYLE.read_text(),
         "plotly": get_plotlyjs(),
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
         # Within a script element nothing but its end is special.
-        "data": json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "data": data.replace(b"<", rb"\u003c").decode(),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
 
@@ -60,7 +63,7 @@ def page_data(
     network: Network = Network(),  # noqa: B008
 ) -> dict:
     """Everything that the page's scripts show of runs, finished or not, and of figures from `read_figures`, as plain
-    JSON values. Runs share the `lists` of their axes and name them by their places.
+    values and arrays. Runs share the `lists` of their axes and name them by their places.
 
     `made` says when, `study` names the page, and links lead from the folder `seen_from` to those of its runs.
     """
@@ -74,15 +77,16 @@ def page_data(
     metrics = {one.run.folder: [name for name in one.run.rows if column(name).is_measured] for one in shown}
     names = dict.fromkeys(name for some in metrics.values() for name in some)
     columns = {name: frame[name].to_numpy() for name in ("lr", *AXES, *names)}
-    parts: dict = frame.groupby(["task", "algorithm", "run"]).indices
-    settings, lists, every = facets(one.run for one in shown), dict[tuple, int](), []
+    parts: dict = frame.groupby(["task", "algorithm", "run", "lr"]).indices
+    settings, lists, every = facets(one.run for one in shown), _Lists(), []
     set_to: dict = settings.to_dict("index")
     for one in shown:
-        place, places = one.run.folder, parts[one.run.task, one.name, one.run.id]
-        rows = {name: values[places] for name, values in columns.items()}
+        place, keys = one.run.folder, [(one.run.task, one.name, one.run.id, lr) for lr in one.lrs]
+        there = [(float(key[-1]), parts[key]) for key in keys if key in parts]
+        trials = {lr: {name: values[places] for name, values in columns.items()} for lr, places in there}
         mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing one is NaN
         about = {"settings": mine, "href": _href(place, seen_from)}
-        every.append(_run(one, rows, metrics[place], lists) | about)
+        every.append(_run(one, trials, metrics[place], lists) | about)
     about_axes = {**ABOUT_BITS, "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
         "notices": _notices(variants, len(runs), frame),
@@ -99,7 +103,7 @@ def page_data(
         "settings": [
             {"key": key, "values": sorted(values.dropna().unique(), key=by_value)} for key, values in settings.items()
         ],
-        "lists": list(lists),
+        "lists": [values for _, values in lists.values()],
         "runs": every,
     }
 
@@ -165,12 +169,8 @@ def _targets(rows: pd.DataFrame, metric: str) -> dict:
     levels = usual_levels(rows, metric) if column(metric).better else []
     if not levels:
         return {"levels": [], "rows": {}}
-    reached = bits_to_reach(rows, metric, levels).drop(columns=["task", "label", "level"])
-    cells = reached.astype(object).where(reached.notna(), None).groupby("algorithm", sort=False)
-    return {
-        "levels": levels,
-        "rows": {name: some.drop(columns="algorithm").to_dict("records") for name, some in cells},
-    }
+    reached = bits_to_reach(rows, metric, levels).drop(columns=["task", "label", "level"]).to_dict("records")
+    return {"levels": levels, "rows": grouped(reached, lambda row: row.pop("algorithm"))}
 
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:
@@ -205,14 +205,15 @@ def _href(place: Path, seen_from: Path) -> str:
     return quote(os.path.relpath(place, seen_from).replace(os.sep, "/"))
 
 
-def _run(variant: Variant, rows: Mapping[str, np.ndarray], metrics: Iterable[str], lists: dict[tuple, int]) -> dict:
+def _run(variant: Variant, trials: Mapping[float, _Rows], metrics: Iterable[str], lists: _Lists) -> dict:
     """A run's curves: `axes` of all, and metrics of each step size. `lists` takes those of axes that are new."""
-    run, lrs = variant.run, np.unique(rows["lr"])
-    trials = [(float(lr), {name: values[rows["lr"] == lr] for name, values in rows.items()}) for lr in lrs]
+    run, metric, first = variant.run, variant.run.metric, next(iter(trials.values()))
 
-    def shown(trial: Mapping[str, np.ndarray], name: str) -> list[float | int | None]:
-        kept = trial[name][kept_evaluations(len(trial[name]))].tolist()
-        return [value if math.isfinite(value) else None for value in kept]  # JSON knows no others
+    def shown(trial: _Rows, name: str) -> np.ndarray:
+        return trial[name][kept_evaluations(len(trial[name]))]
+
+    def place(values: np.ndarray) -> int:
+        return lists.setdefault(values.astype(float).tobytes(), (len(lists), values))[0]
 
     return {
         "task": run.task,
@@ -224,10 +225,10 @@ def _run(variant: Variant, rows: Mapping[str, np.ndarray], metrics: Iterable[str
         "rounds": run.rounds,
         "commit": run.commit,
         "workers": run.workers,
-        "axes": {name: lists.setdefault(tuple(shown(trials[0][1], name)), len(lists)) for name in AXES},
+        "axes": {name: place(shown(first, name)) for name in AXES},
         "trials": [
-            {"lr": lr, "above": bool(run.metric) and ends_above_its_start(trial, run.metric)}
+            {"lr": lr, "above": bool(metric) and ends_above_its_start(trial, metric)}
             | {name: shown(trial, name) for name in metrics}
-            for lr, trial in trials
+            for lr, trial in trials.items()
         ],
     }

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,8 @@ class Rule:
 def metric_of(frame: pd.DataFrame) -> str | None:
     """What one task's step sizes are selected by where nothing else is said, see `metric_among`."""
     declared = frame["selected_by"].unique() if "selected_by" in frame else ()
-    return metric_among([str(name) for name in frame if frame[name].notna().any()], *declared)
+    numbers = frame.select_dtypes("number")
+    return metric_among([str(name) for name in numbers if numbers[name].notna().any()], *declared)
 
 
 def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
@@ -108,23 +109,23 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
     geometric = not higher and not (rows[rule.metric] < 0).any()
     last_round, ranks = rows["round"].max(), []
     needed = [name for name in dict.fromkeys(("lr", "seed", "round", "train_loss", rule.metric)) if name in rows]
-    rows = rows[needed].sort_values("round")
-    columns = {name: rows[name].to_numpy() for name in needed}
+    order = np.lexsort([rows[name] for name in ("round", "seed", "lr")])
+    columns = {name: rows[name].to_numpy()[order] for name in needed}
+    ends = np.flatnonzero((np.diff(columns["lr"]) != 0) | (np.diff(columns["seed"]) != 0)) + 1
     trials: dict[float, dict[int, Columns]] = {}
-    parts: dict = rows.groupby(["lr", "seed"]).indices
-    for (lr, seed), places in sorted(parts.items()):
-        trials.setdefault(lr, {})[seed] = {name: values[places] for name, values in columns.items()}
+    for begin, end in pairwise([0, *ends.tolist(), len(order)]):
+        trial = {name: values[begin:end] for name, values in columns.items()}
+        trials.setdefault(trial["lr"][0], {})[trial["seed"][0]] = trial
     for lr, of_lr in trials.items():
         value = _mean(np.array([_value(trial, rule, geometric) for trial in of_lr.values()]), geometric)
         done = of_lr.keys() == seeds and all(trial["round"][-1] == last_round for trial in of_lr.values())
         why_not = "" if done and math.isfinite(value) else "not finished"
         if not why_not and any(ends_above_its_start(trial, rule.metric) for trial in of_lr.values()):
             why_not = "ends above its start"
-        ranks.append((lr, value, why_not))
-    ranks = pd.DataFrame(ranks, columns=["lr", "value", "why_not"]).set_index("lr")
-    badness = (sign(rule.metric) * ranks["value"]).where(ranks["why_not"] != "not finished")
-    place = ranks["why_not"].map(["", "ends above its start", "not finished"].index)
-    return ranks.loc[ranks.assign(place=place, badness=badness).sort_values(["place", "badness", "lr"]).index]
+        place = ["", "ends above its start", "not finished"].index(why_not)
+        ranks.append((place, sign(rule.metric) * value if place < 2 else 0.0, lr, value, why_not))
+    *_, lrs, values, why_not = zip(*sorted(ranks), strict=True)
+    return pd.DataFrame({"value": values, "why_not": why_not}, index=pd.Index(lrs, name="lr"))
 
 
 def level(

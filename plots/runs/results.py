@@ -129,9 +129,10 @@ def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: 
     there count. `x` is counted instead of bits where it is given, and has its name in the columns.
     """
     curve, ends, firsts = ["task", "algorithm"], [f"{x}_min", f"{x}_max"], []
-    methods = frame.groupby(curve, sort=False).agg(label=("label", "first"), seeds=("seed", "nunique")).reset_index()
     trials = [*curve, "lr", "seed"]
     rows = frame[[*dict.fromkeys((*trials, x, "round", metric))]].assign(trial=frame.groupby(trials).ngroup())
+    each = frame[~rows["trial"].duplicated()].groupby(curve, sort=False)
+    methods = each.agg(label=("label", "first"), seeds=("seed", "nunique")).reset_index()
     rows = rows.sort_values(x, kind="stable", ignore_index=True)
     for level in levels:
         there = rows.loc[sign(metric) * rows[metric] <= sign(metric) * level, "trial"].drop_duplicates()
