@@ -41,7 +41,10 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
 def write_csv(frame: Any, file: Path, **options: Any) -> None:
     """Write a table of pandas as CSV. An apostrophe keeps spreadsheets from computing texts as formulas."""
     frame = frame.rename(columns=lambda name: re.sub(_FORMULA, "'", str(name)))
-    frame.replace(_FORMULA, "'", regex=True).to_csv(file, index=False, **options)
+    for name, texts in frame.select_dtypes(exclude="number").items():
+        if any(re.match(_FORMULA, str(text)) for text in texts.astype(str).unique()):
+            frame[name] = texts.replace(_FORMULA, "'", regex=True)
+    frame.to_csv(file, index=False, **options)
 
 
 def differing(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:

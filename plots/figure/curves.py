@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -240,11 +241,16 @@ def save(figure: Figure, *targets: Path) -> None:
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             with naming(target):
-                figure.savefig(target)
-                if target.suffix.lower() == ".png":
-                    with Image.open(target) as image:
-                        reduced = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-                        reduced.save(target, optimize=True, dpi=image.info["dpi"])
+                if target.suffix.lower() == ".png":  # drawn once, where savefig draws twice
+                    dpi = plt.rcParams["savefig.dpi"]
+                    figure.set_dpi(dpi)
+                    canvas = FigureCanvasAgg(figure)
+                    canvas.draw()
+                    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+                    reduced = image.quantize(256, dither=Image.Dither.NONE)
+                    reduced.save(target, optimize=True, dpi=(dpi, dpi))
+                else:
+                    figure.savefig(target)
     plt.close(figure)
 
 

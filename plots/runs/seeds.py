@@ -43,16 +43,21 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     curve = curve[curve[place].notna()]
     if curve.empty:
         return pd.DataFrame(columns=["x", "mean", "low", "high"], dtype=float)
-    points, seeds = curve.groupby(place), curve["seed"].nunique()
-    if (points.size() != seeds).any() or (points[x].nunique() > 1).any():
+    each, seeds = np.unique(curve["seed"]), curve["seed"].nunique()
+    order = np.lexsort([curve["seed"], curve[place]])[: len(curve) // seeds * seeds]
+    of_seeds, points, xs, values = (
+        curve[name].to_numpy()[order].reshape(-1, seeds) for name in ("seed", place, x, y)
+    )
+    same = (of_seeds == each) & (points == points[:, :1]) & ((xs == xs[:, :1]) | (xs != xs))  # a missing x is NaN
+    if len(curve) % seeds or not same.all():
         raise ValueError(
             f"{curve['algorithm'].iloc[0]} on {curve['task'].iloc[0]}: seeds {in_order(curve['seed'])} were not "
             f"evaluated at the same rounds and {x}, so they have no mean; run them with the same rounds and "
             "eval_every"
         )
-    values = curve.pivot(index=place, columns="seed", values=y).to_numpy(dtype=float)
+    values = values.astype(float)
     mean = values.mean(1) if seeds == 1 or not geometric else geometric_mean(values, 1)
-    return pd.DataFrame({"x": points[x].first().array, "mean": mean, "low": values.min(1), "high": values.max(1)})
+    return pd.DataFrame({"x": xs[:, 0], "mean": mean, "low": values.min(1), "high": values.max(1)})
 
 
 def while_all_go_on(frame: pd.DataFrame) -> pd.DataFrame:
