@@ -23,10 +23,13 @@ _DIGITS = 8  # of a checksum, hexadecimal
 _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
 """What stands behind it."""
 
+END, _ROW_END = _DIGITS + len(_JSON), _DIGITS + len(_ROW)
+"""The bytes from a checksum on, of a JSON file and of a row."""
+
 
 def id_of(folder: Path) -> str:
     """The id of the run that a folder holds: the folder's name, without the number of one that was put aside."""
-    plain = folder.name not in ("", "..") and not folder.is_symlink()
+    plain = folder.name not in ("", "..") and not os.path.islink(folder)
     return (folder.name if plain else os.path.basename(os.path.realpath(folder))).partition(".")[0]
 
 
@@ -71,8 +74,10 @@ def verify_rows(lines: Iterable[bytes], file: Path) -> Iterator[bytes]:
     """Yield the whole lines of a metrics.jsonl, each after its checksum is verified. Raises ValueError."""
     last = begin(id_of(file.parent))
     for number, line in enumerate(lines, start=1):
-        last = crc32(line[: -_DIGITS - len(_ROW)], last)
-        if not line.endswith(b"%08x%b" % (last, _ROW)):
+        if not line.endswith(b"\n"):
+            break
+        last = crc32(line[:-_ROW_END], last)
+        if line[-_ROW_END:] != b'%08x"}\n' % last:
             raise ValueError(
                 f"{file}, line {number}: checksum mismatch: this row or one before it was edited, "
                 "damaged, removed or moved, or the file is of another run"
@@ -85,7 +90,7 @@ def last_checksum(file: Path, size: int | None = None) -> int:
     last = begin(id_of(file.parent))
     for line in file.read_bytes()[:size].splitlines(keepends=True):
         if line.endswith(b"\n"):
-            last = crc32(line[: -_DIGITS - len(_ROW)], last)
+            last = crc32(line[:-_ROW_END], last)
     return last
 
 

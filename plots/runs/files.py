@@ -6,7 +6,7 @@ All raise ValueError, naming the file and what is wrong with it, where one is da
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial, reduce
-from itertools import groupby, islice, takewhile
+from itertools import groupby, islice
 from operator import or_
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,13 @@ class _Bounds:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """An object of JSON, without its checksum."""
-    found = from_json(checksums.read(file))
+    """An object of JSON, without its checksum. Equal ones are parsed once and share their values."""
+    return dict(_object(checksums.read(file)[: -checksums.END]))
+
+
+@lru_cache(128)
+def _object(begin: bytes) -> dict[str, Any]:
+    found = from_json(begin + b'"}')
     del found[checksums.KEY]
     return found
 
@@ -72,8 +77,7 @@ def read_lines(folder: Path) -> Iterator[bytes]:
     """The verified lines of metrics.jsonl; a run may be in the middle of the last one, which is left out."""
     file = folder / METRICS
     with regular(file).open("rb") as stream:
-        lines = iter(partial(stream.readline, checksums.LONGEST), b"")
-        yield from checksums.verify_rows(takewhile(lambda line: line.endswith(b"\n"), lines), file)
+        yield from checksums.verify_rows(iter(partial(stream.readline, checksums.LONGEST), b""), file)
 
 
 def read_rows(folder: Path) -> Iterator[Row]:

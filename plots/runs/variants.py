@@ -153,7 +153,13 @@ def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
     classes it is the last name and of hashes the beginning, where these differ."""
     import pandas as pd
 
-    leaves = {run.folder: _leaves(run.config) for run in runs}
+    runs = list(runs)
+    nodes = {(key, id(node)): node for run in runs for key, node in run.config.items()}  # runs share most of them
+    known = {(key, place): _leaves({key: node}) for (key, place), node in nodes.items()}
+    leaves = {
+        run.folder: {name: text for key, node in run.config.items() for name, text in known[key, id(node)].items()}
+        for run in runs
+    }
     texts = pd.DataFrame([*leaves.values()], index=[*leaves], dtype=object)
     for key in [key for key in map(str, texts) if key.endswith(("_target_", "sha256"))]:
         length = 8 if key.endswith("sha256") else None
@@ -186,8 +192,9 @@ def _differing(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
 
     A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
     """
-    found = []
-    for key in texts.columns[texts.nunique(dropna=False) > 1]:
+    found, values, missing = [], texts.to_numpy(), texts.isna().to_numpy()
+    differs = (values != values[:1]) & ~(missing & missing[:1])
+    for key in texts.columns[differs.any(axis=0)]:
         parts = key.split(".")
         if {*_NOT_OF_A_CURVE, *without} & {key, parts[0]} or _NOT_ANYWHERE & {*parts}:
             continue
