@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ class Results(pd.DataFrame):
     name with those in which its own runs differ. Rows that are selected of it are Results again.
     """
 
-    _metadata = ("settings",)
+    _metadata: ClassVar = ["settings"]  # pandas adds it to a list
     settings: Sequence[str] = ()
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +34,7 @@ def written(place: Path) -> list[dict]:
 
 
 def test_every_row_has_the_settings_that_differ(rows: Results, tmp_path: Path) -> None:
-    assert rows.settings == ["compressor.ratio"]
+    assert rows.settings == pickle.loads(pickle.dumps(rows)).settings == ["compressor.ratio"]
     assert list(rows)[:6] == ["task", "algorithm", "compressor", "seed", "compressor.ratio", "round"]
     for name in (*(f"{name}{seed}" for name in RATIOS for seed in (0, 1)), "other"):
         [place] = tmp_path.rglob(name)
