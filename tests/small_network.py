@@ -50,7 +50,7 @@ def simulated(
     dtype: torch.dtype = torch.float32,
     gradients: Callable[[torch.Tensor, int, int], torch.Tensor] = gradients,
 ) -> torch.Tensor:
-    """x after every step [steps, 32] of the harness's own rounds, of which one may be left out.
+    """x after every step [steps, 32] of the harness's own rounds. One may be left out.
 
     gradients: those of all workers at x in a step.
     """
@@ -67,7 +67,7 @@ def simulated(
 def train(
     net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int, worker: int = 0, first: int | None = None
 ) -> torch.Tensor:
-    """x after every step [steps, 32] on one batch of a worker, or on those from the first."""
+    """x after every step [steps, 32] on one batch of a worker, or on its batches from number `first` on."""
     path = []
     for step in range(steps):
         for optimizer in optimizers:

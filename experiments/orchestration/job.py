@@ -32,14 +32,14 @@ _NAME = "experiments.orchestration.job"
 def train(file: Path, packages: Sequence[str], ranks: int = 1, run: RunConfig | None = None) -> None:
     """Bring the run of a configuration to its end, in this process or in those of a torchrun.
 
-    run: the run, where the caller has read the file.
+    run: the run of the file, if the caller has already read it. This saves parsing it again.
     """
     if ranks > 1:
         from torch.distributed.run import main
 
         main(["--standalone", f"--nproc-per-node={ranks}", "-m", _NAME, str(file), *packages])
         return
-    from experiments.orchestration.preloaded import CODE  # of the fork server
+    from experiments.orchestration.preloaded import CODE  # here, because that module imports this one
 
     if changes(CODE):  # edited since it was imported
         os.execv(sys.executable, [sys.executable, "-m", _NAME, str(file), *packages])

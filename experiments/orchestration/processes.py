@@ -48,7 +48,7 @@ class Job:
     """A function call in a process of its own.
 
     Its output is appended to `log`. environment: gives its variables besides ours, by the slot that it runs in.
-    kind: jobs of one kind take about as long as each other.
+    kind: jobs of one kind take about equally long.
     """
 
     function: Callable[..., object]
@@ -145,7 +145,7 @@ def run_jobs(
 ) -> bool:
     """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
 
-    Jobs of a new kind start first, and then those of kinds that took longest. So all cores are busy until the end.
+    Jobs of a new kind start first, then those of the kinds that took longest. So all cores stay busy until the end.
 
     ended: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
     now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them; returns whether one
@@ -157,7 +157,7 @@ def run_jobs(
 
         def start(slot: int) -> None:
             if waiting and not stopping and not requests:
-                job = max(waiting, key=lambda job: took.get(job.kind, math.inf))  # of equals the first
+                job = max(waiting, key=lambda job: took.get(job.kind, math.inf))  # the first of equals
                 waiting.remove(job)
                 job.start(slot)
                 running[slot] = job

@@ -42,7 +42,7 @@ def git(*arguments: str) -> str | None:
 
 @cache
 def revision() -> dict[str, object]:
-    """The commit of the source tree, and whether it has uncommitted changes, when this is first called."""
+    """The commit of the source tree, and whether it has uncommitted changes, at the first call."""
     said = git("status", "--porcelain=v2", "--branch", "--untracked-files=no") or ""
     commit = re.match("# branch.oid ([0-9a-f]+)", said)
     return {

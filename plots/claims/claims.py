@@ -91,7 +91,7 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _curves(rows: pd.DataFrame) -> dict[Hashable, Curves]:
-    """The rows of every method, by seed."""
+    """The sorted rows of every method, by seed."""
     return {
         seed: {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
         for seed, some in rows.groupby("seed")

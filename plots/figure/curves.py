@@ -241,7 +241,7 @@ def save(figure: Figure, *targets: Path) -> None:
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             with naming(target):
-                if target.suffix.lower() == ".png":  # drawn once, where savefig draws twice
+                if target.suffix.lower() == ".png":  # drawn once: savefig draws twice
                     dpi = plt.rcParams["savefig.dpi"]
                     figure.set_dpi(dpi)
                     canvas = FigureCanvasAgg(figure)

@@ -42,7 +42,7 @@ function linesOf(task, view, runs) {
   }).filter(({ points }) => points.length);
 }
 
-/** plotly's traces of one line: it, with up to so many markers, and behind it the band between its seeds. */
+/** plotly's traces of one line: the line with at most `markers` markers, and behind it the band between its seeds. */
 function traces({ curve, lr, strength, seeds, run, finished, points }, view, markers) {
   const unfinished = finished ? "" : `, seed ${run.seed} ${run.status}, round ${run.axes.round.at(-1)} of ${run.rounds}`;
   const name = `${curve.label}, step size ${short(lr)}${unfinished}`;
@@ -107,7 +107,7 @@ function drawPanels(tasks, view, runs) {
   const panels = tasks.map(task => before.get(task.name) ?? make("div", { class: "panel", "data-task": task.name },
     make("h3", {}, task.label), make("div", { class: "plot", role: "img" })));
   for (const panel of before.values()) if (!panels.includes(panel)) Plotly.purge(panel.querySelector(".plot"));
-  // All of them before the first is drawn: their number makes their width. Those in place stay, which saves a layout.
+  // All are placed before the first is drawn, because their number sets their width. Those in place stay, which saves a layout.
   if (panels.length !== before.size || panels.some(panel => !panel.parentNode)) at("panels").replaceChildren(...panels);
   for (const panel of panels) panel.classList.toggle("alone", panels.length === 1);
   const lines = tasks.map(task => linesOf(task, view, runs));

@@ -24,7 +24,7 @@ _JSON, _YAML, _ROW = b'"\n}\n', b"\n", b'"}\n'
 """What stands behind it."""
 
 END, _ROW_END = _DIGITS + len(_JSON), _DIGITS + len(_ROW)
-"""The bytes from a checksum on, of a JSON file and of a row."""
+"""Number of bytes from the start of the checksum to the end, of a JSON file and of a row."""
 
 
 def id_of(folder: Path) -> str:

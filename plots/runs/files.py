@@ -62,7 +62,7 @@ class _Bounds:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """An object of JSON, without its checksum. Equal ones are parsed once and share their values."""
+    """An object of JSON, without its checksum. Equal files are parsed once and share their values."""
     return dict(_object(checksums.read(file)[: -checksums.END]))
 
 

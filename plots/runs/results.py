@@ -23,7 +23,7 @@ class Results(pd.DataFrame):
     name with those in which its own runs differ. Rows that are selected of it are Results again.
     """
 
-    _metadata: ClassVar = ["settings"]  # pandas adds it to a list
+    _metadata: ClassVar = ["settings"]  # a list, because pandas adds it to a list
     settings: Sequence[str] = ()
 
     @property

@@ -7,7 +7,7 @@ import pytest
 
 
 def refusals(*cases: tuple[Callable[[], object], str], kind: Any = ValueError) -> Callable:
-    """The test that each of these calls raises an error of this kind that says this."""
+    """A test that each call raises an error of this kind with this message."""
 
     @pytest.mark.parametrize(("make", "said"), cases)
     def test(make: Callable[[], object], said: str) -> None:

@@ -122,7 +122,7 @@ def test_short_vectors_stay_bit_for_bit_and_a_norm_is_positive():
 
 
 def test_clipped_workers_and_a_clipped_mean_are_torchs_adamw():
-    """Two workers whose gradients are clipped, their mean clipped again, decoupled decay behind that."""
+    """Two workers clip their gradients, then their mean is clipped, then decoupled decay is applied."""
     algorithm = replace(adam(Identity(), Adam(form="torch", weight_decay=0.1, decoupled=True)), clip=0.2)
     net = network()
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.05, betas=(0.9, 0.99), weight_decay=0.1)
@@ -161,7 +161,7 @@ def test_in_a_loop_of_ones_own_both_norms_are_those_of_a_run(name):
 
 @pytest.mark.parametrize("name", ["naive", "cd_adam", "onebit_adam", "quantized_adam"])
 def test_what_is_remembered_and_sent_is_not_clipped(name):
-    """One round of SGD's kind: the signal is whole, and x moves by the clipped one."""
+    """In one round like SGD's the signal is not clipped, but the step of x is."""
     gradient = torch.randn(1, 32, generator=torch.Generator().manual_seed(1))
     plain, short = ALGORITHMS[name], replace(ALGORITHMS[name], clip=1e-3)
     whole, cut = (

@@ -24,7 +24,7 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    """What the RANKS of a file of tests came to in its cases, `everything`."""
+    """The result of every rank of a test file, after it ran the file's `everything` on RANKS."""
     from cluster_support import results_of
 
     [found] = results_of(tmp_path_factory.mktemp("ranks"), (request.module.RANKS, request.module.everything))
@@ -33,7 +33,7 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["rank 0", "sharded"])
 def context(request: pytest.FixtureRequest) -> Iterator[Callable]:
-    """Where all of it happens: with one server, or with one on every rank."""
+    """The context of every test: one server, or one on every rank."""
     from cluster_support import small_shards
 
     here = small_shards if request.param else nullcontext

@@ -33,7 +33,7 @@ RUNS = {
     "local_sgd": ("algorithm=local_sgd", "algorithm.period=2", "cluster.participation=0.9", "cluster.late=[[1,4]]"),
 }
 UNDER_WAY = {"late": 3, "late draws": 2, "local_sgd": 2}
-"""How many messages were sent and counted, and would arrive later."""
+"""Number of messages that are sent and counted, but have not arrived at the end."""
 
 
 def observed(target: Path, runs: list[RunConfig]) -> None:

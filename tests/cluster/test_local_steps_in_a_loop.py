@@ -167,7 +167,7 @@ def freeze(optimizer: LocalSteps) -> None:
 
 SCALER = partial(torch.amp.GradScaler, "cpu", init_scale=2.0**10)  # pyright: ignore[reportPrivateImportUsage]
 STUCK = "parameters: it cannot step"
-MISTAKES = {  # of the last rank: in what it differs, and what itself says where it says something else than the other
+MISTAKES = {  # of the last rank: what goes wrong, the quantity that differs, and its own error if that is another
     "lr": (lambda one: one.param_groups[0].update(lr=1.0), "lr: 1.0", ""),
     "settings": (lambda one: one.param_groups[0].update(weight_decay=1.0), "settings", ""),
     "round": (lambda one: setattr(one, "t", 2), "round: 3 instead", ""),

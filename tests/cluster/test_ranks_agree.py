@@ -1,4 +1,4 @@
-"""Launches that cannot be, ranks that have not the same at the start or in a run, and what ranks compare."""
+"""Impossible launches, ranks that differ at the start or during a run, and what ranks compare."""
 
 import copy
 import math
@@ -31,7 +31,7 @@ CD_ADAM = (*COMMON, "algorithm=cd_adam")
 
 
 def slow(*cases: tuple) -> list:
-    """These cases for the slow tests alone."""
+    """Mark these cases as slow tests."""
     return [pytest.param(*case, marks=pytest.mark.slow) for case in cases]
 
 

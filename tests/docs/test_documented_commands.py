@@ -192,7 +192,7 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"docker run ": (run_contained, None),  # what is to run in it is run here
     r"(python -m (pytest|data)|wandb|tensorboard|docker build|rsync|source \.venv/bin/activate) ": (bool, None),
 }
-"""What is done with a command that a pattern matches, `bool` for nothing: here, and for real in the slow tests."""
+"""How to check a command that matches a pattern, by default and in the slow tests. `bool` does nothing."""
 
 
 def rule_of(words: Words) -> str:

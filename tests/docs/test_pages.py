@@ -124,7 +124,7 @@ def test_every_fault_names_one() -> None:
 
 
 def _docstrings() -> Iterator[tuple[str, str]]:
-    """Those of every module, class, function and method of `algorithms`."""
+    """The docstrings of every module, class, function and method of `algorithms`."""
     for found in pkgutil.walk_packages(algorithms.__path__, "algorithms."):
         module = importlib.import_module(found.name)
         yield found.name, module.__doc__ or ""

@@ -17,7 +17,7 @@ DRAWN = ("figure_3", "regime_batches", "bandwidth")
 """Figures whose pictures are drawn too."""
 
 QUICK = ("figure_2_top_k", "rate", "why", "why_frozen")
-"""Those that take 2 seconds."""
+"""Figures that take 2 seconds."""
 
 
 def test_every_figure_has_its_table_and_the_readme_names_it() -> None:

@@ -176,7 +176,7 @@ Say = Callable[..., str]
 
 @pytest.fixture
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Say:
-    """What a command line prints, in an empty folder where it leaves nothing."""
+    """Returns what a command line prints. It runs in an empty folder and must leave nothing there."""
     monkeypatch.chdir(tmp_path)
 
     def printed(*arguments: str) -> str:
@@ -190,7 +190,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 @pytest.fixture
 def extra(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of a user's configurations, whose name needs care, with the method `mine`."""
+    """A user's folder of configurations with the method `mine`. Its name has a space, an accent and brackets."""
     folder = tmp_path_factory.mktemp("a folder, é (1)")
     (folder / "algorithm").mkdir()
     display = "display: {label: Mine, color: black, marker: o}"

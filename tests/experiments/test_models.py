@@ -254,7 +254,7 @@ def test_in_evaluation_mode_nothing_is_dropped_and_both_ways_of_attention_agree(
 
 
 WIDTH = 8
-"""At which no convolution is narrow."""
+"""A width at which no convolution is narrow."""
 
 
 def batch(model: Callable) -> tuple[Tensor, Tensor]:

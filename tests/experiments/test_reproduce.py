@@ -248,7 +248,7 @@ def test_nothing_is_beside_what_has_no_larger_committed_runs(name: str, budget: 
     assert not (tmp_path / "committed").exists()
 
 
-# Found by Python at its start: these cannot be imported, as if they were not there.
+# Python runs this file at its start: the packages cannot be imported, as if they were not installed.
 WITHOUT = """
 import sys
 from importlib.machinery import PathFinder

@@ -304,7 +304,7 @@ def one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sections(page: dict) -> dict[str, tuple[dict, list[dict]]]:
-    """By heading: the set of runs and the panels below it."""
+    """The set of runs and the panels below each heading."""
     blocks = [block for block in page["spec"]["blocks"] if block["type"] != "paragraph"]
     found = {}
     for heading, grid in pairwise(blocks):

@@ -34,7 +34,7 @@ CLIP, BATCHES, AT = 0.1, 6, 2  # the last rank's gradient overflows in batch AT
 
 
 def _trained(precision: str) -> dict:
-    """What a rank comes to in a Trainer that asks CompressedOptimizer who unscales its gradients, to clip them."""
+    """A rank's results in a Trainer that clips, so it asks CompressedOptimizer who unscales the gradients."""
     import_module("data.torchvision_operators")  # or torchvision may fail beside a torch for CPUs
     import lightning
     import torch.distributed as dist

@@ -217,7 +217,7 @@ def folders(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> list[pd.DataFrame]:
-    """Nothing is drawn; the rows that would be."""
+    """The rows that would be drawn. Nothing is drawn."""
     drawn = []
     monkeypatch.setattr(curves, "draw", lambda frame, *more, **options: drawn.append(frame))
     monkeypatch.setattr(curves, "save", lambda *arguments, **more: None)

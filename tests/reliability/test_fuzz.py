@@ -154,7 +154,7 @@ EDITS = st.lists(
     min_size=1,
     max_size=3,
 )
-"""What is done to a file's bytes: where, as a share of its length, and with which others."""
+"""Edits of a file's bytes: the kind, the place as a share of the length, and the new bytes."""
 
 on_files = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -185,7 +185,7 @@ def arrays() -> Arrays:
 
 @pytest.fixture(params=["official", "npm"])
 def archive(request: pytest.FixtureRequest, arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """One that holds `arrays`, of each kind."""
+    """An archive of each kind that holds `arrays`."""
     official, npm = stand_in.official_files(arrays), stand_in.npm_files(arrays)
     stand_in.trust(official, monkeypatch)
     if request.param == "official":
@@ -199,7 +199,7 @@ def archive(request: pytest.FixtureRequest, arrays: Arrays, monkeypatch: pytest.
 def test_an_archive_gives_the_set_or_is_refused(
     arrays: Arrays, archive: bytes, tmp_path_factory: pytest.TempPathFactory, edits: list[Edit], within: bool
 ) -> None:
-    """Its own bytes are changed, or those of what is packed in it."""
+    """The bytes of the archive are changed, or those of the tar file in it."""
     changed = gzip.compress(edited(gzip.decompress(archive), edits), 1) if within else edited(archive, edits)
     place = tmp_path_factory.getbasetemp() / "set.tar.gz"
     place.write_bytes(changed)
