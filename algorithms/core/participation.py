@@ -104,5 +104,5 @@ class Participation:
 
 @lru_cache(maxsize=64)  # a round asks several times, and for rounds before it
 def _heads(seed: int, chance: float, workers: int, t: int) -> frozenset[int]:
-    """The workers whose coins show heads in round t."""
+    """The workers that take part in round t: their coins show heads."""
     return frozenset(i for i in range(workers) if shows_heads(chance, seed, "coin", t, i))

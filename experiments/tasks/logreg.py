@@ -131,7 +131,7 @@ class LogisticRegression:
         forward, backward = self._whole
         margins = _product(forward, columns)
         if forward is self._forward and self.batch_size is None:  # the next round takes gradients at the same model
-            self._known = columns, margins
+            self._known = columns.clone(), margins  # of a single trial, `columns` is x itself
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
         penalty = self.regularization * columns.pow(-2).add_(1).reciprocal_().sum(0)
         loss = -logsigmoid(margins).mean(0) + penalty

@@ -59,6 +59,15 @@ def points(*shape: int, scale: float = 2.0) -> Tensor:
     return scale * torch.randn(*shape, D, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
 
 
+def test_a_gradient_after_an_evaluation_is_at_the_model_given() -> None:
+    """It takes the evaluation's margins, but not if the model changed in place meanwhile."""
+    problem, fresh = (LogisticRegression(sparse_problem(), WORKERS, seed=0) for _ in range(2))
+    x, nothing = points(1), problem.start_statistics()[None]
+    problem.evaluate(x, nothing)
+    x += 1
+    assert torch.equal(problem.gradients(x, nothing, 1)[0], fresh.gradients(x, nothing, 1)[0])
+
+
 def gradients_of(task: LogisticRegression, x: Tensor, t: int) -> Tensor:
     """All workers' gradients."""
     gradients, statistics = task.gradients(x, task.start_statistics(), t)
