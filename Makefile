@@ -95,7 +95,7 @@ soak: $(READY_TO_DEVELOP)  ## hours of kills, damaged files and odd input: docs/
 
 test-avx2: $(READY_TO_DEVELOP)  ## what depends on the processor's instructions, as on one without AVX-512
 	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) tests/golden \
-		tests/algorithms/test_compressors.py tests/algorithms/test_packing.py \
+		tests/algorithms/test_compressors.py tests/algorithms/test_packing.py tests/experiments/test_flat_model.py \
 		tests/experiments/test_models.py tests/experiments/test_image_task.py
 
 lint: $(READY_TO_DEVELOP)  ## ruff: style and format
