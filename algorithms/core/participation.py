@@ -22,6 +22,8 @@ class Participation:
     (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
     It receives what the server sends. A late worker's message of round t arrives in round t + k.
 
+    With groups of workers `workers` are the groups, and `member` is "group", for errors.
+
     chance: probability of heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
     late: (i, k), worker i is late by k rounds.
     """
@@ -31,9 +33,10 @@ class Participation:
     chance: float = 1.0
     absent: Collection[tuple[int, int, int]] = ()
     late: Collection[tuple[int, int]] = ()
+    member: str = "worker"
 
     def __post_init__(self) -> None:
-        known = f"worker from 0 to {self.workers - 1}"
+        known = f"{self.member} from 0 to {self.workers - 1}"
         for i, first, last in self.absent:
             if i >= self.workers or not 2 <= first <= last:
                 raise ValueError(

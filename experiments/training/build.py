@@ -86,9 +86,10 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
         return None
     if cluster.server == "sharded":
         raise UsageError("cluster.server=sharded: does not support absent or late workers; set cluster.server=rank0")
-    n, plans = cluster.groups or cluster.workers, {"absent": cluster.absent or (), "late": cluster.late or ()}
+    n, member = (cluster.groups, "group") if cluster.groups else (cluster.workers, "worker")
+    plans = {"absent": cluster.absent or (), "late": cluster.late or ()}
     try:
-        found = Participation(workers=n, seed=run.seed, chance=cluster.participation or 1.0, **plans)
+        found = Participation(workers=n, seed=run.seed, chance=cluster.participation or 1.0, **plans, member=member)
         found.check(algorithm, run.rounds)
     except ValueError as error:
         raise UsageError(str(error)) from error
