@@ -34,6 +34,7 @@ from common.errors import UsageError, exit_with_message
 from experiments.config import identity
 from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, choices, packages_of, parse, resolve, split, value_of
+from experiments.config.messages import refuse_misspelt
 from experiments.config.run import launch_of
 from experiments.config.schema import LaunchConfig, Reproduction, RunConfig, about
 from experiments.figures.configuration import asked_of, read
@@ -103,6 +104,7 @@ def move_overrides(overrides: Sequence[str]) -> list[str]:
             raise UsageError(f"{text}: a figure takes no sweeps; for several seeds write seeds=[0,1]")
     own, of_runs = split(overrides, [*OWN, "hydra"])
     if value_of("figure", own) is None:
+        refuse_misspelt(of_runs, [*OWN, *(one.name for one in fields(RunConfig))], [CONF])
         raise UsageError(f"figure: which one? figure={', '.join(choices('figure', [CONF]))}")
     # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]

@@ -78,6 +78,8 @@ def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) 
     [
         ("figure=figure_3000", "figure=figure_3000: no such choice; did you mean figure_3"),
         ("rounds=20", "figure: which one? figure=bandwidth, batch_one, demo, "),
+        ("figurre=figure_2", "figurre: no such key; did you mean figure? Valid here: figure, "),
+        ("seed=1", "figure: which one?"),
         ("figure=figure_3 budget=ful", "budget=ful: no such choice; did you mean full?"),
         ("figure=demo seed=0,1", "seed=0,1: a figure takes no sweeps"),
     ],
