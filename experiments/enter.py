@@ -69,9 +69,13 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     if not algorithm or "track" not in asked:
         raise UsageError("give a method and a track, such as algorithm=cd_adam track=digits")
     track = read_track(asked["track"], packages)
-    seeds = value_of("seeds", given) or list(track.seeds)
-    if not isinstance(seeds, list) or not set(seeds) <= set(track.seeds):
-        raise UsageError(f"seeds={asked['seeds']}: must be some of the track's {list(track.seeds)}")
+    seeds = value_of("seeds", given)
+    seeds = list(track.seeds) if seeds is None else seeds
+    texts = list(map(str, seeds)) if isinstance(seeds, list) else []  # 1.0 and true are equal to the seed 1
+    if not texts or len({*texts} & {*map(str, track.seeds)}) < len(texts):
+        raise UsageError(
+            f"seeds={asked['seeds']}: must be a list of some of the track's {list(track.seeds)}, each once"
+        )
     algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
     places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], _PLACES)
     for word in split(rest, _METHOD)[1]:

@@ -76,7 +76,16 @@ def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
 
 @pytest.mark.parametrize(
     ("word", "said"),
-    [("rounds=10", "rounds=10: the track fixes this"), ("seeds=[0,99]", "seeds="), ("track=digit", "digits")],
+    [
+        ("rounds=10", "rounds=10: the track fixes this"),
+        ("seeds=[0,99]", r"seeds=\[0,99\]: must be a list of some of the track's"),
+        ("seeds=0", "seeds=0: must be a list of some of the track's"),
+        ("seeds=[]", "seeds="),
+        ("seeds=[1,1]", "seeds="),
+        ("seeds=[1.0]", "seeds="),
+        ("seeds=[true]", "seeds="),
+        ("track=digit", "digits"),
+    ],
 )
 def test_what_a_track_fixes_is_not_set(word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
