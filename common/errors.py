@@ -97,9 +97,13 @@ def end_at_once(message: str) -> NoReturn:
 
 def _rank() -> int:
     """This process's number in its launch, 0 for one started alone."""
-    alone = "WORLD_SIZE" not in os.environ and os.environ.get("SLURM_STEP_NUM_TASKS", "1") == "1"
-    number = "" if alone else os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or ""
-    return int(number) if number.isdecimal() else 0
+    number = os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or ""
+    return int(number) if is_launched() and number.isdecimal() else 0
+
+
+def is_launched() -> bool:
+    """Whether a launcher started this process as a rank, as far as can be told before torch is imported."""
+    return "WORLD_SIZE" in os.environ or os.environ.get("SLURM_STEP_NUM_TASKS", "1") != "1"
 
 
 def _leave(status: int, message: str) -> NoReturn:

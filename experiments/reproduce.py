@@ -30,7 +30,7 @@ from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 from rich.console import Console
 
-from common.errors import UsageError, exit_with_message
+from common.errors import UsageError, exit_with_message, is_launched
 from experiments.config import identity
 from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, choices, packages_of, parse, resolve, split, value_of
@@ -67,7 +67,7 @@ def application(composed: DictConfig) -> None:
             return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
         figure = read(asked, pick)
-        if launch.jobs != 1 and not launch.dry_run:
+        if launch.jobs != 1 and not launch.dry_run and not is_launched():
             start_server()  # which imports on another core while the runs are composed
         runs = runs_of(figure, asked.overrides, packages)
         resume_collection()

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from run_support import rows
 
+from common.errors import UsageError
 from experiments import reproduce
 from experiments.config.compose import ROOT, compose, resolve
 from experiments.figures import committed, held_out
@@ -89,6 +90,26 @@ def test_refusals_before_anything_is_run(overrides, message, tmp_path, capsys):
         reproduce.main([*overrides.split(), f"results_dir={tmp_path / 'results'}"])
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rank_starts_no_process_for_jobs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def enough(*arguments: object) -> None:
+        raise UsageError("composed")
+
+    monkeypatch.setattr("experiments.reproduce.runs_of", enough)
+    started: list[str] = []
+    monkeypatch.setattr("experiments.reproduce.start_server", lambda: started.append("server"))
+    for ranks in ({}, {"RANK": "0", "WORLD_SIZE": "2"}, {"SLURM_STEP_NUM_TASKS": "2"}):
+        for name, value in ranks.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit, match=r"^2$"):
+            reproduce.main(["figure=demo"])
+        for name in ranks:
+            monkeypatch.delenv(name)
+    assert started == ["server"]
+    assert capsys.readouterr().err == "error: composed\n" * 3
 
 
 @pytest.mark.slow
