@@ -21,7 +21,7 @@ from rich.console import Console
 from common import tables
 from common.errors import UsageError
 from experiments.config.compose import CONF, choices, roots
-from experiments.entries.entry import Entry, find, read, read_rows
+from experiments.entries.entry import Entry, find, read_with_rows
 from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
 from plots.leaderboard import claims, statistics
@@ -95,7 +95,7 @@ def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
     parts = []
     for folder in entry_folders(track.name, results_dir).values():
         try:
-            entry, frame = read(folder), read_rows(folder)
+            entry, frame = read_with_rows(folder)
         except (OSError, ValueError) as error:
             print(f"left out: {folder}: {error}")
             continue

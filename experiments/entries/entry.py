@@ -80,12 +80,12 @@ def read(folder: Path) -> Entry:
     return Entry(**content, tasks=tasks)
 
 
-def read_rows(folder: Path) -> pd.DataFrame:
-    """Read the rows of an entry. Raises ValueError unless they have the hash in its entry.yaml, and OSError."""
-    file = folder / ROWS
-    if hashlib.sha256(file.read_bytes()).hexdigest() != read(folder).rows_sha256:
+def read_with_rows(folder: Path) -> tuple[Entry, pd.DataFrame]:
+    """Read an entry and its rows. Raises ValueError unless these have the hash in its entry.yaml, and OSError."""
+    entry, file = read(folder), folder / ROWS
+    if hashlib.sha256(file.read_bytes()).hexdigest() != entry.rows_sha256:
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another entry")
-    return pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str))
+    return entry, pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str))
 
 
 def find(place: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from algorithms.core.bit_counter import BitCounter, as_number
 from common.errors import UsageError
 from experiments.config.schema import RunConfig
 from experiments.entries.candidate import Candidate
-from experiments.entries.entry import Entry, read, read_rows
+from experiments.entries.entry import Entry, read_with_rows
 from experiments.entries.parts import parts_of
 from experiments.entries.track import Track, read_track
 from experiments.tasks.task import Task, layout_of
@@ -26,7 +26,7 @@ def problems(folder: Path) -> list[str]:
     It loads the tasks' data, because the sizes of messages depend on them. Raises DataError if data are missing.
     """
     try:
-        entry, rows = read(folder), read_rows(folder)
+        entry, rows = read_with_rows(folder)
         track = read_track(entry.track, entry.packages)
         if entry.version != track.version:
             return [f"has version {entry.version} of track {track.name}, which now has version {track.version}"]
@@ -40,8 +40,9 @@ def agreement(folder: Path, other: Path) -> str:
 
     It tells how far apart their bits to the levels are. Raises ValueError if one is damaged.
     """
-    track, levels, least = read_track(read(folder).track, read(folder).packages), 0, 1.0
-    both = [read_rows(one).query("judged").assign(algorithm=str(one)) for one in (folder, other)]
+    (entry, mine), (_, theirs) = read_with_rows(folder), read_with_rows(other)
+    track, levels, least = read_track(entry.track, entry.packages), 0, 1.0
+    both = [rows.query("judged").assign(algorithm=str(one)) for rows, one in ((mine, folder), (theirs, other))]
     frame = pd.concat(both, ignore_index=True)
     frame = frame[frame["run"].isin(set(both[0]["run"]) & set(both[1]["run"]))]
     for task, rows in frame.groupby("task"):

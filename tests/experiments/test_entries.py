@@ -13,7 +13,7 @@ import yaml
 from common.errors import UsageError
 from experiments import check, enter
 from experiments.config.compose import CONF, choices
-from experiments.entries.entry import Entry, read, read_rows, write
+from experiments.entries.entry import Entry, read, read_with_rows, write
 from experiments.entries.verify import problems
 from experiments.training.build import build_algorithm
 
@@ -50,7 +50,7 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = entered("algorithm.warmup=0.5", tasks=1, algorithm="onebit_adam")
-    rows = read_rows(folder)
+    _, rows = read_with_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
     assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
     assert judged.groupby("seed")["round"].max().to_dict() == {0: 8, 1: 8}
@@ -122,7 +122,7 @@ def test_an_entry_that_was_interrupted_is_the_same(
     with pytest.raises(SystemExit, match="130"):
         entered()
     again = entered()
-    expected, found = (read_rows(folder).drop(columns="seconds") for folder in (whole, again))
+    expected, found = (read_with_rows(folder)[1].drop(columns="seconds") for folder in (whole, again))
     pd.testing.assert_frame_equal(found, expected)
     assert replace(read(again), rows_sha256="") == replace(read(whole), rows_sha256="")
 
@@ -130,7 +130,7 @@ def test_an_entry_that_was_interrupted_is_the_same(
 @pytest.mark.slow
 def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path]) -> None:
     folder = entered("algorithm.entry.lr=1e307", "update.momentum=0.9", "name=wild", algorithm="sgd")
-    rows = read_rows(folder)
+    _, rows = read_with_rows(folder)
     diverged = rows[(rows["task"] == "logreg/digits") & rows["judged"]]
     assert set(diverged["status"]) == {"diverged"}
     assert set(diverged["seed"]) == {0, 1}
@@ -154,7 +154,7 @@ def test_one_seed_is_compared_with_the_committed_entry(
 @pytest.mark.slow
 def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
     folder = entered()
-    entry, rows = read(folder), read_rows(folder)
+    entry, rows = read_with_rows(folder)
 
     def found(**columns: pd.Series) -> str:
         write(entry, rows.assign(**columns), folder)
