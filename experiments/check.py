@@ -95,7 +95,7 @@ def check_folders(place: Path) -> None:
         for folder in entries:
             committed = PLACE / "leaderboard" / folder.parent.name / folder.name
             if committed.is_dir() and committed != folder.resolve():
-                with suppress(OSError, ValueError):  # of a damaged one the damage is said
+                with suppress(OSError, ValueError, UsageError):  # of a damaged one the damage is said
                     print(f"{folder}: {agreement(folder, committed)}")
     damaged = {folder: damage for folder, damage in found.items() if damage}
     for folder, damage in damaged.items():

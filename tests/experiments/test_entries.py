@@ -15,6 +15,7 @@ from experiments import check, enter
 from experiments.config.compose import CONF, choices
 from experiments.entries.entry import Entry, read, read_with_rows, write
 from experiments.entries.verify import problems
+from experiments.figures.committed import PLACE
 from experiments.training.build import build_algorithm
 
 TRACK = {
@@ -149,6 +150,15 @@ def test_one_seed_is_compared_with_the_committed_entry(
     said = capsys.readouterr().out
     assert f"{mine}: to 1 levels of common runs its bits and those of {committed} differ by at most 0 %" in said
     assert "lacks seeds 1" in said
+
+
+def test_an_entry_of_a_package_that_is_gone_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "leaderboard" / "digits" / "cd_adam"  # one of that name is committed
+    entry, rows = read_with_rows(PLACE / "leaderboard" / "digits" / "cd_adam")
+    write(replace(entry, packages=["gone"]), rows, folder)
+    with pytest.raises(SystemExit, match=r"^1$"):
+        check.main([str(tmp_path)])
+    assert f"damaged   {folder}: packages=[gone]: cannot be imported" in capsys.readouterr().out
 
 
 @pytest.mark.slow
