@@ -108,7 +108,7 @@ def tiles_of(shard: Shard) -> list[tiles.Tile]:
 
 def on_shard(algorithm: Algorithm, shard: Shard) -> Algorithm:
     """The algorithm for vectors on a shard."""
-    return tiles.with_compressors(algorithm, lambda one: OnShard(one, shard))
+    return algorithm.with_compressors(lambda one: OnShard(one, shard))
 
 
 @dataclass(frozen=True)

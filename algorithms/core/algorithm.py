@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Floats, Identity, Payload
+from ..compressors.base import Compressor, Floats, Identity, Payload, Unpacked
 from ..compressors.blocks import Blocks, Parts
 from ..compressors.floats import Cast
 from ..compressors.shard import whole
@@ -274,8 +274,13 @@ class Algorithm:
 
     def unpacked(self) -> Algorithm:
         """This algorithm with the same numbers but unpacked messages, except payloads that `combine` reads."""
-        uplink = self.uplink if self.combine.needs_payloads else self.uplink.unpacked()
-        return replace(self, uplink=uplink, downlink=self.downlink.unpacked())
+        dense = self.with_compressors(Unpacked)
+        return replace(dense, uplink=self.uplink) if self.combine.needs_payloads else dense
+
+    def with_compressors(self, change: Callable[[Compressor], Compressor]) -> Self:
+        """This algorithm with a changed compressor in each direction."""
+        up, down = (replace(one, compressor=change(one.compressor)) for one in (self.uplink, self.downlink))
+        return replace(self, uplink=up, downlink=down)
 
     def hyperparameters(self) -> dict[str, Any]:
         """What may change from round to round, under the names that torch's optimizers and schedulers use."""
@@ -304,25 +309,20 @@ class Algorithm:
             raise ValueError(
                 f"compressor={compressor}: this method sends everything uncompressed, by {ours}; take another method"
             )
-        uplink, downlink = (
-            replace(channel, compressor=compressor) if channel.compressor == ours else channel
-            for channel in (self.uplink, self.downlink)
-        )
-        return replace(self, uplink=uplink, downlink=downlink)
+        return self.with_compressors(lambda one: compressor if one == ours else one)
 
     def with_blocks(self, sizes: Sequence[int]) -> Self:
         """This algorithm with compressors block by block, each with its own scale. Floats without a scale stay so.
 
         Raises ValueError for a compressor without a scale, and for one that has blocks already.
         """
-        changed = {}
-        for name, channel in (("uplink", self.uplink), ("downlink", self.downlink)):
-            one = channel.compressor
+
+        def in_blocks(one: Compressor) -> Compressor:
             if isinstance(one, Unscaled | Blocks | Parts):
                 raise ValueError(f"partition=layer: {one} has no scale, or has blocks already")
-            if not isinstance(one, Identity | Cast):
-                changed[name] = replace(channel, compressor=Blocks(one, tuple(sizes)))
-        return replace(self, **changed)
+            return one if isinstance(one, Identity | Cast) else Blocks(one, tuple(sizes))
+
+        return self.with_compressors(in_blocks)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
         """The step size that theory allows for full gradients: EF21's, unless a subclass knows its own.

@@ -7,13 +7,13 @@ their messages; down, the server sends and every replica receives.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Identity, Payload, Unpacked, Vector, payload_bytes
+from ..compressors.base import Compressor, Identity, Payload, Vector, payload_bytes
 from ..utils.seeding import MessageKey
 from .update_rules import memory_of
 
@@ -80,10 +80,6 @@ class Channel(ABC):
     def payload_bytes(self, d: int, t: int, dtype: torch.dtype) -> int:
         """Bytes of the payload of round t, for vectors of the run's dtype."""
         return payload_bytes(self.codec(t), d, dtype)
-
-    def unpacked(self) -> Channel:
-        """This channel on the dense path: the same numbers, nothing packed."""
-        return replace(self, compressor=Unpacked(self.compressor))
 
     def check(self, d: int) -> None:
         """Raise ValueError when vectors of d coordinates cannot be sent."""

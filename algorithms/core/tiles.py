@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from ..compressors.base import Compressor, Payload, Shardable, Unpacked
+from ..compressors.base import Payload, Shardable, Unpacked
 from ..compressors.shard import Shard, of_pieces, piece
 from ..utils.seeding import MessageKey
 from .algorithm import (
@@ -37,7 +37,6 @@ TILE = 2**18
 """Coordinates of a tile, or more. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""
 
 
-A = TypeVar("A", bound=Algorithm)
 T = TypeVar("T")
 
 
@@ -101,7 +100,7 @@ class TiledStates:
         The numbers equal those of worker, server and replica on whole vectors. algorithm: the constructor's; its
         hyperparameters may differ.
         """
-        local = with_compressors(algorithm, lambda one: _TileCompressor(one, self._current))
+        local = algorithm.with_compressors(lambda one: _TileCompressor(one, self._current))
         steps = [self._step(number, local, gradient, x, lr, t, seed) for number in range(len(self._tiles))]
         token = in_place.set(True)
         try:
@@ -166,14 +165,6 @@ class TiledStates:
         if self._shares_signal:
             replica = replace(replica, signal=server.memory)
         return States(worker, server, replica)
-
-
-def with_compressors(algorithm: A, change: Callable[[Compressor], Compressor]) -> A:
-    """The algorithm with a changed compressor in each direction."""
-    uplink, downlink = (
-        replace(channel, compressor=change(channel.compressor)) for channel in (algorithm.uplink, algorithm.downlink)
-    )
-    return replace(algorithm, uplink=uplink, downlink=downlink)
 
 
 class Reduction(Exception):

@@ -11,7 +11,6 @@ from torch import Tensor
 from ...compressors.base import Compressor, Wrapper
 from ...compressors.blocks import Blocks
 from ...core.algorithm import Answer, Payloads, ReplicaState, Sent, ServerState, Stage, Wanted, WorkerState
-from ...core.tiles import with_compressors
 from ...utils.layout import Layout
 from . import Channel, Lr, Payload
 from .local_steps import LocalSteps, OuterMomentum
@@ -94,7 +93,7 @@ class Fragment:
     @cached_property
     def alone(self) -> LocalSteps:
         """The method for vectors that have these coordinates only."""
-        return with_compressors(LocalSteps(**_options(self.of)), self._within)
+        return LocalSteps(**_options(self.of)).with_compressors(self._within)
 
     @property
     def uplink(self) -> Channel:
