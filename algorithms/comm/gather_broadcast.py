@@ -92,14 +92,7 @@ class GatherBroadcast:
             like = rebuild(up, (one.new_empty(form) for one, form in zip(tensors(up), forms, strict=True)))
             messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
             down, server = self._serve(messages, server, x, t)
-        if self.rank == 0:
-            message = to_bytes(down, axis)
-        else:
-            message = x.new_empty(*x.shape[:-1], nbytes(down, axis), dtype=torch.uint8)
-        if message.numel():
-            with contact():
-                dist.broadcast(message, group=self.group, group_src=0)
-        return self._join([from_bytes(message, down, axis)], t), server
+        return self._join([share(down, self.group)], t), server
 
     def template(self, x: Tensor, t: int) -> Payload:
         """A payload of the form that `exchange` returns in round t."""
@@ -143,7 +136,10 @@ def gather(
 
 def share(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
     """Broadcast the payload of a group's rank 0. Other ranks pass one of its form. Raises LostContact."""
-    message = to_bytes(payload, 0)
+    if dist.get_rank(group) == 0:
+        message = to_bytes(payload, 0)
+    else:
+        message = next(tensors(payload)).new_empty(nbytes(payload, 0), dtype=torch.uint8)
     if message.numel():
         with contact():
             dist.broadcast(message, group=group, group_src=0)
