@@ -25,7 +25,7 @@ from experiments.entries.entry import Entry, find, read_with_rows
 from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
 from plots.leaderboard import claims, statistics
-from plots.leaderboard.ranking import ALL, Goals, in_words, rank
+from plots.leaderboard.ranking import ALL, Levels, by_level, in_words, rank
 from plots.request import asked
 
 DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
@@ -47,7 +47,8 @@ def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
     Raises UsageError for an unknown track or one without entries.
     """
     found = read_track(track)
-    return rank(rows(found, results_dir), goals_of(found))[0]
+    frame, goals = rows(found, results_dir), goals_of(found)
+    return rank(frame, goals, by_level(frame, goals))[0]
 
 
 def show(name: str, results_dir: str | Path, target: Path) -> None:
@@ -56,11 +57,11 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
 
     track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
     frame, goals = rows(track, results_dir), goals_of(track)
-    found, pairs = rank(frame, goals)
-    told = judged(frame, goals)
+    levels = by_level(frame, goals)
+    found, pairs = rank(frame, goals, levels)
+    told = judged(levels)
     for level in found["level"].unique():
-        targets = [(task, metric, *levels[level - 1 : level]) for task, (metric, levels) in goals.items()]
-        said = ", ".join(f"{task} {metric} {target[0]:g}" for task, metric, *target in targets if target)
+        said = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
         console.print(f"{name}, level {level}: {said}", style="bold")
         text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
         tables.show(console, list(map(str, text)), text.to_numpy().tolist())
@@ -68,14 +69,14 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
         some = told[told["level"] == level].drop(columns="level")
         tables.show(console, list(some), some.to_numpy().tolist())
         console.print()
-    publish(name, frame, found, pairs, told, goals, target)
+    publish(name, frame, found, pairs, told, goals, levels, target)
     console.print(f"tables, pictures and page: {target}")
 
 
-def judged(frame: pd.DataFrame, goals: Goals) -> pd.DataFrame:
+def judged(levels: Levels) -> pd.DataFrame:
     """Judge the claims of methods' papers, see `plots.leaderboard.claims.judge`."""
     listed = yaml.safe_load((CONF / "leaderboard/_claims.yaml").read_text())
-    return claims.judge(frame, goals, map(claims.BitsClaim.model_validate, listed))
+    return claims.judge(levels, map(claims.BitsClaim.model_validate, listed))
 
 
 def _in_words(pairs: pd.DataFrame) -> str:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 
 from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE, Positive, short_exponent
 from plots.leaderboard import statistics
-from plots.leaderboard.ranking import Goals, by_level
+from plots.leaderboard.ranking import Levels
 from plots.runs.options import Options
 
 COLUMNS = ["number", "statement", "task", "level", "verdict", "measured"]
@@ -31,10 +31,10 @@ class BitsClaim(Options):
     within: Annotated[float, Gt(1)] | None = None
 
 
-def judge(frame: pd.DataFrame, goals: Goals, claims: Iterable[BitsClaim]) -> pd.DataFrame:
-    """Judge every claim on each task and level where the rows have both of its entries. Returns COLUMNS."""
+def judge(levels: Levels, claims: Iterable[BitsClaim]) -> pd.DataFrame:
+    """Judge every claim on each task and level where there are runs of both of its entries. Returns COLUMNS."""
     found, claims = [], list(claims)
-    for level, (_, needs) in enumerate(by_level(frame, goals), start=1):
+    for level, (_, needs) in enumerate(levels, start=1):
         for task, some in needs.items():
             bits, is_bound = statistics.over_tasks(some)
             for claim in claims:

@@ -16,7 +16,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from plots.figure import curves
 from plots.leaderboard import statistics
-from plots.leaderboard.ranking import Goals, by_level
+from plots.leaderboard.ranking import Levels
 
 KEYS = ["part", "one", "other"]
 ALONE = ["one_alone", "other_alone"]
@@ -57,10 +57,10 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=COLUMNS[1:])
 
 
-def at_levels(frame: pd.DataFrame, goals: Goals) -> pd.DataFrame:
+def at_levels(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
     """`effects` at each level of a track. Columns `part.…` of the rows have the parts."""
     parts = frame.filter(like="part.").groupby(frame["algorithm"]).first().rename(columns=lambda name: name[5:])
-    needs = (pd.concat(each.values()) for _, each in by_level(frame, goals))
+    needs = [pd.concat(each.values()) for _, each in levels]
     found = [effects(one, parts).assign(level=level) for level, one in enumerate(needs, start=1)]
     return pd.concat(found, ignore_index=True)[COLUMNS]
 

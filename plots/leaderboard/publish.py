@@ -13,7 +13,7 @@ import pandas as pd
 from common.tables import write_csv
 from plots.figure import curves
 from plots.leaderboard import draw, effects
-from plots.leaderboard.ranking import ALL, Goals, in_words
+from plots.leaderboard.ranking import ALL, Goals, Levels, in_words
 from plots.page.page import STYLE
 
 CAPTIONS = {
@@ -33,6 +33,7 @@ def publish(
     pairs: pd.DataFrame,
     claims: pd.DataFrame,
     goals: Goals,
+    levels: Levels,
     target: Path,
 ) -> None:
     """Write the files of a ranking into the folder `target`.
@@ -41,7 +42,7 @@ def publish(
     bits, front, curves and, if entries differ in one part alone, effects, as .pdf and .png.
     """
     matplotlib.use("Agg")
-    table = effects.at_levels(frame, goals)
+    table = effects.at_levels(frame, levels)
     pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.behind(frame, goals)}
     told = table[table[["both", *effects.ALONE]].any(axis=1)]
     if not told.empty:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -35,12 +35,15 @@ COSTS = ["bits_up", "bits_down", "round", "gradient_calls", *NETWORKS]
 Goals = Mapping[str, tuple[str, Sequence[float]]]
 """The metric and levels of every task, the easiest level first."""
 
+Levels = Sequence[tuple[dict[str, float], dict[str, pd.DataFrame]]]
+"""For each level: its values by task, and what runs need to reach them, see `statistics.needs`, by task."""
 
-def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]:
+
+def rank(frame: pd.DataFrame, goals: Goals, levels: Levels) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rank a track's entries. Returns the ranking and the comparisons of all pairs of entries.
 
     `frame` has the judged rows of all entries in the columns of `plots.runs.read.table`; `algorithm` is the entry's
-    name. It also has each entry's label, family, memory and note.
+    name. It also has each entry's label, family, memory and note. `levels` are those of `by_level`.
 
     Columns of the ranking:
     - `level` counts from 1. `rank` is only in rows for all tasks together.
@@ -49,15 +52,11 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
     - `times_32` and `times_16` are the savings over the best entry that sends 32- or 16-bit floats.
     - `end` is the final metric and `spent` all bits of a run; `front` marks entries that no other beats in both. Only
       rows for one task have them.
-
-    Raises ValueError for a level that is reached before anything is sent.
     """
-    goals = {task: goal for task, goal in goals.items() if task in set(frame["task"])}
-    frame = frame.assign(**{name: seconds(frame, network, "sharded") for name, network in NETWORKS.items()})
     facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "memory", "note"]].first())
-    ends = [_ends(frame[frame["task"] == task], task, metric) for task, (metric, _) in goals.items()]
+    ends = [_ends(rows, str(task), goals[str(task)][0]) for task, rows in frame.groupby("task", sort=False)]
     parts, pairs = [], []
-    for level, (targets, needs) in enumerate(by_level(frame, goals), start=1):
+    for level, (targets, needs) in enumerate(levels, start=1):
         together = pd.concat(needs.values())
         compared = statistics.compare(together)
         for task, some in {ALL: together, **needs}.items():
@@ -74,16 +73,19 @@ def rank(frame: pd.DataFrame, goals: Goals) -> tuple[pd.DataFrame, pd.DataFrame]
     return found[[*first, *found.columns.difference(first, sort=False)]], pd.concat(pairs, ignore_index=True)
 
 
-def by_level(frame: pd.DataFrame, goals: Goals) -> Iterator[tuple[dict[str, float], dict[str, pd.DataFrame]]]:
-    """For each level: its values by task, and what runs need to reach them, see `statistics.needs`, by task."""
+def by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
+    """The levels of all tasks that have rows. Raises ValueError for one that is reached before anything is sent."""
+    rows, found = {str(task): some for task, some in frame.groupby("task")}, []
     for place in range(max(len(levels) for _, levels in goals.values())):
-        targets = {task: levels[place] for task, (_, levels) in goals.items() if place < len(levels)}
-        rows = {task: frame[frame["task"] == task] for task in targets}
-        yield targets, {task: statistics.needs(rows[task], goals[task][0], targets[task]) for task in targets}
+        targets = {task: levels[place] for task, (_, levels) in goals.items() if task in rows and place < len(levels)}
+        needs = {task: statistics.needs(rows[task], goals[task][0], target) for task, target in targets.items()}
+        found.append((targets, needs))
+    return found
 
 
 def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
     """A row for each entry: its costs of reaching one level of these tasks."""
+    needs = needs.assign(**{name: seconds(needs, network, "sharded") for name, network in NETWORKS.items()})
     (bits, is_bound), found = statistics.over_tasks(needs), {}
     complete = bits.columns[bits.notna().all() & ~is_bound.any()]
     totals = stats.gmean(bits[complete])

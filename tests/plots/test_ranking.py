@@ -13,7 +13,7 @@ from scipy import stats
 from plots.leaderboard.claims import BitsClaim, judge
 from plots.leaderboard.draw import behind, dots, front
 from plots.leaderboard.effects import effects
-from plots.leaderboard.ranking import ALL, in_words, rank
+from plots.leaderboard.ranking import ALL, Goals, by_level, in_words, rank
 from plots.leaderboard.statistics import (
     AHEAD,
     NOT_TOLD,
@@ -36,6 +36,10 @@ GOALS = {"toy": ("train_loss", (0.5, 0.1)), "other": ("train_loss", (0.5, 0.1))}
 def both(name: str, *values: float, **options: object) -> pd.DataFrame:
     """The rows of an entry on two tasks."""
     return pd.concat([entry(name, *values, task=task, **options) for task in GOALS], ignore_index=True)
+
+
+def ranking_of(frame: pd.DataFrame, goals: Goals = GOALS) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return rank(frame, goals, by_level(frame, goals))
 
 
 def verdict(*entries: pd.DataFrame, level: float = 0.1) -> pd.Series:
@@ -169,7 +173,7 @@ def test_a_ranking_whose_answer_is_known() -> None:
     """AMSGrad, the same under another name with an honest code, with bf16, a method with half as many rounds more and
     a thirty-second of the bits a round, and one that does not get to the harder level."""
     others = [both("half", 1, 16, 16), both("signs", 2 / 3, 1, 1), both("slow", 0.5)]
-    found, pairs = rank(pd.concat([both("amsgrad"), both("honest"), *others]), GOALS)
+    found, pairs = ranking_of(pd.concat([both("amsgrad"), both("honest"), *others]))
     hard = found[(found["level"] == 2) & (found["task"] == ALL)].set_index("entry")
     assert hard["rank"].dropna().to_dict() == {"signs": 1, "half": 2, "amsgrad": 3, "honest": 3}
     assert hard.index[-1] == "slow"
@@ -194,10 +198,10 @@ def test_a_ranking_whose_answer_is_known() -> None:
 
 
 def test_an_entry_without_all_runs_has_no_rank_and_one_alone_is_first() -> None:
-    found, _ = rank(pd.concat([both("amsgrad"), entry("toy only", 2.0)]), GOALS)
+    found, _ = ranking_of(pd.concat([both("amsgrad"), entry("toy only", 2.0)]))
     ranked = found[found["task"] == ALL].groupby("entry")["rank"].first()
     assert ranked.dropna().to_dict() == {"amsgrad": 1}
-    found, pairs = rank(entry("amsgrad"), {"toy": GOALS["toy"]})
+    found, pairs = ranking_of(entry("amsgrad"), {"toy": GOALS["toy"]})
     assert pairs.empty
     assert found.loc[found["task"] == ALL, "rank"].tolist() == [1, 1]
 
@@ -226,7 +230,7 @@ def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart(
     tasks = {f"task {n}": ("train_loss", (0.5, 0.1, 0.075)) for n in range(4)}
     names = [f"error feedback, update=sgd, compressor=scaled_sign {n}" for n in range(3)]
     frame = pd.concat(entry(name, 1 + n, up=8 * (1 + n), task=task) for task in tasks for n, name in enumerate(names))
-    ranking = rank(frame, tasks)[0]
+    ranking = ranking_of(frame, tasks)[0]
     for picture, least in ((dots(ranking), 1), (front(ranking), 2)):
         picture.canvas.draw()
         for axis in picture.axes:
@@ -259,7 +263,7 @@ CLAIMS = [BitsClaim(number=1, times=32, within=1.5, **BITS), BitsClaim(number="2
 )  # fmt: skip
 def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, said: str) -> None:
     missing = CLAIMS[1].replace(number="3", reference="none")
-    found = judge(pd.concat([subject, both("dense", 1.0)]), GOALS, [*CLAIMS, missing])
+    found = judge(by_level(pd.concat([subject, both("dense", 1.0)]), GOALS), [*CLAIMS, missing])
     hardest = found[(found["level"] == 2) & (found["task"] == "toy")]
     expected = [["1", about, said], ["2", at_least, said]]
     assert hardest[["number", "verdict", "measured"]].to_numpy().tolist() == expected
@@ -268,7 +272,8 @@ def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, sa
 
 def test_a_claim_if_the_reference_misses_the_level() -> None:
     slow = both("dense", 0.1)
-    found = judge(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS, CLAIMS)
+    found = judge(by_level(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS), CLAIMS)
     assert found["verdict"].tolist()[-2:] == ["not decidable", "holds"]
     assert found["measured"].iloc[-1].startswith("> 7.2 times")
-    assert judge(pd.concat([both("mine", 0.1), slow]), GOALS, CLAIMS)["verdict"].unique() == ["not decidable"]
+    levels = by_level(pd.concat([both("mine", 0.1), slow]), GOALS)
+    assert judge(levels, CLAIMS)["verdict"].unique() == ["not decidable"]
