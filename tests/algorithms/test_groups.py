@@ -3,50 +3,23 @@
 from collections.abc import Callable
 
 import pytest
-import torch
 from reference import compressors as plain
 from reference import methods as ref
 from reference import participation, problem
 from reference.local_steps import adamw, local_steps
 from small_network import counted
-from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, natural
-from test_looking_back import row_gradient
+from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, natural, row_gradient, trained
 
 from algorithms.compressors import Natural, ScaledSign
 from algorithms.core.algorithm import Algorithm
-from algorithms.core.bit_counter import BitCounter
 from algorithms.core.participation import Participation
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.dasha_mvr import dasha_mvr
 from algorithms.methods.diloco import diloco
-from experiments.cluster.base import Simulated
-from experiments.training.trainer import Trainer
 
 CLIP = 0.5
 CD_ADAM = cd_adam(ScaledSign(), AMSGrad())
-
-
-class Small:
-    """The workers of the references' problem, with gradients of i, x and t."""
-
-    dtype, device, d = torch.float64, torch.device("cpu"), problem.D
-
-    def __init__(self, gradient: Callable) -> None:
-        self.gradient = gradient
-
-    def start(self) -> torch.Tensor:
-        return torch.tensor(START, dtype=self.dtype)
-
-    def start_statistics(self) -> torch.Tensor:
-        return torch.zeros(N, 0)
-
-    def gradients(self, x: torch.Tensor, statistics: torch.Tensor, t: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.gradients_at(x.unsqueeze(-2).expand(1, N, self.d), statistics, t)
-
-    def gradients_at(self, x: torch.Tensor, statistics: torch.Tensor, t: int) -> tuple[torch.Tensor, torch.Tensor]:
-        found = [self.gradient(i, own.tolist(), t) for i, own in enumerate(x[0])]
-        return torch.tensor([found], dtype=self.dtype), statistics
 
 
 def counting(gradient: Callable) -> Callable:
@@ -58,16 +31,6 @@ def counting(gradient: Callable) -> Callable:
         return gradient(g, x, calls[g])
 
     return of_round
-
-
-def trained(algorithm: Algorithm, size: int, gradient: Callable, **options) -> tuple[torch.Tensor, BitCounter]:
-    """The common x after every round, and what was counted."""
-    cluster, path = Simulated(algorithm, N, SEED, group_size=size, **options), []
-    trainer = Trainer(Small(gradient), cluster, lrs=[LR], rounds=ROUNDS, clip=CLIP)
-    for _ in range(ROUNDS):
-        trainer.step()
-        path.append(trainer.state.replica.x[0])
-    return torch.stack(path), trainer.meter
 
 
 def plain_cd_adam(gradient: Callable, groups: int) -> list:
@@ -97,7 +60,7 @@ def plain_dasha_mvr(gradient: Callable, groups: int) -> list:
     ids=["cd_adam", "diloco", "dasha_mvr"],
 )
 def test_a_group_is_a_worker_with_the_mean_gradient(algorithm: Algorithm, expected: Callable, size: int) -> None:
-    path, meter = trained(algorithm, size, row_gradient)
+    path, meter = trained(algorithm, clip=CLIP, group_size=size)
     assert_close(path, expected(problem.of_groups(row_gradient, size, CLIP), N // size))
     outside = counted(algorithm, problem.D, ROUNDS)
     assert (meter.bits_up, meter.bits_down) == (outside.bits_up, outside.bits_down)
@@ -110,7 +73,7 @@ def test_a_group_is_absent_as_a_whole() -> None:
     sign, step = plain.scaled_sign, ref.adam(LR, amsgrad=True)
     present = participation.coin(SEED, 0.4)
     expected = participation.markov(gradient, START, 2, sign, ref.markov(sign), step, ROUNDS, present)
-    path, meter = trained(CD_ADAM, 2, lambda i, x, t: problem.gradient(i, x), participation=coin)
+    path, meter = trained(CD_ADAM, lambda i, x, t: problem.gradient(i, x), CLIP, group_size=2, participation=coin)
     assert_close(path, expected)
     sent = sum(present(g, t) for g in range(2) for t in range(1, ROUNDS + 1))
     assert meter.bits_up == sent * (problem.D + 32) / 2

@@ -1,6 +1,5 @@
 """Gradients at the previous model: DASHA-MVR against plain loops and DASHA, and what a trainer asks of its task."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -8,14 +7,14 @@ import torch
 from reference import methods as ref
 from reference import problem
 from refusals import refusals
-from small_support import LR, ROUNDS, SEED, START, N, natural
+from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, row_gradient, trained
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.dasha_mvr import dasha_mvr
-from algorithms.methods.marina import Coin, marina
+from algorithms.methods.marina import Coin
 from algorithms.methods.sgd import sgd
 from algorithms.methods.vr_marina import vr_marina
 from algorithms.optim.optimizer import CompressedOptimizer
@@ -27,33 +26,6 @@ from experiments.training.trainer import Trainer
 HALF = RandomK(k=4, unbiased=True)
 
 
-def row_gradient(i: int, x: list[float], t: int) -> list[float]:
-    """∇f_i(x) on the one row that worker i has in round t."""
-    a, y = problem.DATA[i][(3 * t + i) % problem.ROWS]
-    slope = -y / (1 + math.exp(y * sum(a[k] * x[k] for k in range(problem.D))))
-    return [slope * a[k] + problem.LAMBDA * 2 * x[k] / (1 + x[k] ** 2) ** 2 for k in range(problem.D)]
-
-
-def run(algorithm: Algorithm) -> torch.Tensor:
-    """x after each round [rounds, d], of gradients on a row a worker."""
-
-    def gradients(x: torch.Tensor, t: int) -> torch.Tensor:
-        return torch.tensor([row_gradient(i, x.tolist(), t) for i in range(N)], dtype=x.dtype)
-
-    cluster = Simulated(algorithm, N, SEED)
-    state, path = cluster.start(torch.tensor(START, dtype=torch.float64)), []
-    for t in range(1, ROUNDS + 1):
-        seen, previous = gradients(state.replica.x, t), state.replica.previous
-        if algorithm.takes_full_gradient(t):
-            x = state.replica.x.tolist()
-            seen = torch.tensor([problem.gradient(i, x) for i in range(N)], dtype=torch.float64)
-        elif previous is not None:
-            seen = algorithm.variance_reduced_gradient(seen, gradients(previous, t), state.workers, t)
-        state = cluster.round(seen, state, LR, t)
-        path.append(state.replica.x)
-    return torch.stack(path)
-
-
 @pytest.mark.parametrize(
     ("rate", "b", "start"),
     [(None, 0.1, "dense"), (0.3, 0.7, "zero"), (None, 0.0, "share"), (None, 1.0, "dense")],
@@ -62,8 +34,7 @@ def test_dasha_mvr_follows_the_reference(rate, b, start):
     uplinks = [ref.dasha(natural(i), 0.8 if rate is None else rate, start) for i in range(N)]  # 1/(2ω + 1), ω = 1/8
     gradient = ref.variance_reduced(row_gradient, b)
     expected = ref.rounds(gradient, START, uplinks, ref.direct(), ref.sgd(LR), ROUNDS)
-    found = run(dasha_mvr(Natural(), SGD(), b, rate, start))
-    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
+    assert_close(trained(dasha_mvr(Natural(), SGD(), b, rate, start))[0], expected)
 
 
 def test_vr_marina_follows_the_reference():
@@ -77,8 +48,7 @@ def test_vr_marina_follows_the_reference():
             signal = ref.plus(signal, problem.mean([compress[i](news[i], t) for i in range(N)]))
         x, last = ref.plus(x, signal, -LR), x
         path.append(x)
-    found = run(vr_marina(Natural(), SGD(), SEED, p=0.4))
-    torch.testing.assert_close(found, torch.tensor(path, dtype=torch.float64), rtol=0, atol=1e-10)
+    assert_close(trained(vr_marina(Natural(), SGD(), SEED, p=0.4))[0], path)
 
 
 def trainer(algorithm: Algorithm, batch_size: int | None, **settings: object) -> Trainer:
@@ -92,11 +62,6 @@ def after(rounds: int, algorithm: Algorithm, batch_size: int | None, **settings:
     for _ in range(rounds):
         trained.step()
     return trained
-
-
-def test_vr_marina_on_full_gradients_is_marina():
-    one, other = (after(30, make(HALF, SGD(), SEED, p=0.3), None) for make in (vr_marina, marina))
-    torch.testing.assert_close(one.state.replica.x, other.state.replica.x, rtol=0, atol=1e-14)
 
 
 def test_vr_marina_takes_full_gradients_when_the_coin_says_so():

@@ -1,10 +1,9 @@
 """Compressors that see matrices: what all keep, and what is particular to each."""
 
-import math
-
 import pytest
 import torch
 from reference import matrices as plain
+from reference.demo import basis
 
 from algorithms.compressors import Blocks, DctTopK, RankK
 from algorithms.utils.layout import laid_out
@@ -67,25 +66,14 @@ def test_rank_k_counts_its_factors():
         RankK(2, LAYOUT)(batch())
 
 
-def plain_dct(chunk: list[list[float]]) -> list[list[float]]:
-    """The orthonormal DCT-II along both axes, by its sums."""
-
-    def along(row: list[float]) -> list[float]:
-        n = len(row)
-        sums = [sum(x * math.cos(math.pi * (2 * i + 1) * j / (2 * n)) for i, x in enumerate(row)) for j in range(n)]
-        return [total * math.sqrt((1 if j == 0 else 2) / n) for j, total in enumerate(sums)]
-
-    columns = [list(column) for column in zip(*map(along, chunk), strict=True)]
-    return [list(row) for row in zip(*map(along, columns), strict=True)]
-
-
 def test_the_transform_is_the_sum_that_defines_it():
     """5 × 4 by chunks of 5 × 4, since 5 is prime; 3 × 1; 2 × 7 by 2 × 7."""
     x = batch()
     found = DctTopK(1, 7, True, LAYOUT).chunks.forward(x)
     for block, part in zip(LAYOUT, found.split([20, 3, 14]), strict=True):
-        expected = torch.tensor(plain_dct(block.of(x).tolist()), dtype=x.dtype)
-        torch.testing.assert_close(part, expected.flatten(), rtol=0, atol=1e-13)
+        rows, columns = basis(block.rows, True), basis(block.columns, True)
+        expected = plain.flat(plain.product(plain.product(rows, block.of(x).tolist()), plain.transposed(columns)))
+        torch.testing.assert_close(part, torch.tensor(expected, dtype=x.dtype), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("dct", [True, False])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from reference import methods
+from reference.compressors import scaled_sign
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -110,13 +111,9 @@ def test_training_equals_a_plain_loop():
         calls[worker] += 1
         return gradient_of(modules[worker], torch.tensor(x), worker, calls[worker], trainer.task).tolist()
 
-    def sign(x: list[float]) -> list[float]:
-        scale = sum(map(abs, x)) / len(x)
-        return [scale if value >= 0 else -scale for value in x]
-
     start = trainer.task.start()
     zeros, amsgrad = [0.0] * len(start), methods.adam(0.01, True, d=len(start))
-    *uplinks, downlink = (methods.markov(sign, start=zeros) for _ in range(WORKERS + 1))
+    *uplinks, downlink = (methods.markov(scaled_sign, start=zeros) for _ in range(WORKERS + 1))
     path = methods.rounds(
         gradient, start.tolist(), uplinks, downlink, lambda x, u: amsgrad(x, methods.plus(u, x, 0.1)), 6
     )

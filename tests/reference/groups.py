@@ -68,7 +68,7 @@ def nuqsgd(x: list[float], levels: int, block: int, uniform: list[float]) -> lis
 
 
 def adaptive_levels(x: list[float], mean_bits: float, block: int) -> list[float]:
-    parts = [x[begin : begin + block] for begin in range(0, len(x), block)]
+    parts = _parts(x, block)
     scales = [max(abs(value) for value in part) for part in parts]
     bits = [0] * len(parts)
     for _ in range(math.floor(mean_bits * len(parts) / 2)):
