@@ -89,7 +89,7 @@ def _flops(trainer: Trainer) -> float:
     """Floating-point operations of a round's convolutions and products, forward and backward."""
     task = trainer.task
     with FlopCounterMode(display=False) as counter:
-        task._passes(trainer.state.replica.x, trainer.statistics, task._draws[0])
+        task._passes(trainer.state.replica.x.unsqueeze(1), trainer.statistics, task._draws[0])
     return counter.get_total_flops()
 
 

@@ -63,23 +63,18 @@ class ImageClassification(NetworkTask):
             raise ValueError(f"batch_size={batch_size}: a worker has {self.rows} images; choose at most that")
         self.batch_size = batch_size
         self._dataset, self._left_out, self._parts = dataset, rows - parts.size, parts
-        self._ids = range(workers) if ids is None else ids
         self._padding, self._flip = padding, flip
         self._evaluated = torch.from_numpy(np.sort(parts.reshape(-1))[:evaluation_rows]).to(device)
         self.evaluated, self._evaluation_batch = len(self._evaluated), evaluation_batch
 
-        super().__init__(model, seed, device, precision)
+        super().__init__(model, range(workers) if ids is None else ids, seed, device, precision)
         self.layout = with_ends(self.layout)
-        self._initial_statistics = self.model.statistics.clone()
         self._images, self._labels, self._test_images, self._test_labels = (
             torch.from_numpy(array).to(device) for array in dataset.arrays().values()
         )
         self._mean, self._std = (torch.tensor(values, device=device) for values in (dataset.mean, dataset.std))
         self._epoch, self._draws = -1, torch.empty(0)  # int64 [rounds, W, batch_size, 4]
         self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
-
-    def start_statistics(self) -> Tensor:
-        return self._initial_statistics.expand(len(self._ids), -1).clone()
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         epoch, round = divmod(t - 1, self.rounds_per_epoch)
@@ -112,26 +107,16 @@ class ImageClassification(NetworkTask):
         images = normalised(augmented(self._images, draw.flatten(0, 1), self._padding), self._mean, self._std)
         batches = images.split(self.batch_size)
         labels = self._labels[draw[..., 0]].long()
-        gradients, statistics = x.new_empty(*statistics.shape[:2], self.d), statistics.clone()
-        self.model.module.train()
-        for trial in range(len(x)):
-            for worker, batch in enumerate(batches):
-                if worker < x.shape[1]:  # or it is all workers'
-                    self.model.vector.copy_(x[trial, worker])
-                self.model.statistics.copy_(statistics[trial, worker])
-                self.model.gradient(cross_entropy(self._scores(batch), labels[worker]), gradients[trial, worker])
-                statistics[trial, worker] = self.model.statistics
-        return gradients, statistics
+        return self._gradients(
+            x, statistics, lambda place: cross_entropy(self._scores(batches[place]), labels[place])
+        )
 
-    def _evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        self.model.vector.copy_(x)
-        self.model.statistics.copy_(statistics)
-        self.model.module.eval()
+    def _evaluate(self) -> dict[str, Tensor]:
         measured = self._train_loss(
             cross_entropy(self._scores(images), labels, reduction="sum") / len(self._evaluated)
             for images, labels in self._batches(self._images[self._evaluated], self._labels[self._evaluated])
         )
-        test, right = x.new_zeros(2, dtype=torch.float64)
+        test, right = self.model.vector.new_zeros(2, dtype=torch.float64)
         with torch.no_grad():
             for images, labels in self._batches(self._test_images, self._test_labels):
                 scores = self._scores(images)

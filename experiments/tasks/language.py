@@ -63,7 +63,7 @@ class LanguageModel(NetworkTask):
             )
         self.rows, self.evaluated = self.length // context, evaluation_windows
         self.batch_size, self.context, self._evaluation_batch = batch_size, context, evaluation_batch
-        self._dataset, self._ids = dataset, range(workers) if ids is None else ids
+        self._dataset = dataset
         self._train, self._held_out = (
             torch.from_numpy(codes).to(device) for codes in (dataset.train, dataset.held_out)
         )
@@ -71,26 +71,19 @@ class LanguageModel(NetworkTask):
         self._evaluated = torch.from_numpy(starts).to(device)
         self._within = torch.arange(context + 1, device=device)
 
-        super().__init__(model, seed, device, precision)
+        super().__init__(model, range(workers) if ids is None else ids, seed, device, precision)
         if self.model.statistics.numel():
             raise ValueError("model: a batch norm, whose running statistics this task does not keep")
         self._check_model(dataset.vocabulary)
 
-    def start_statistics(self) -> Tensor:
-        return self._initial.new_empty(len(self._ids), 0)
-
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        gradients = x.new_empty(len(x), len(self._ids), self.d)
         starts = torch.from_numpy(np.stack([self._starts(worker, t) for worker in self._ids])).to(self.device)
-        self.model.module.train()
-        for trial in range(len(x)):
-            for place, worker in enumerate(self._ids):
-                if place < x.shape[1]:  # or it is all workers'
-                    self.model.vector.copy_(x[trial, place])
-                key_masks(self.model.module, self.seed, worker, t)
-                loss = self._loss(self._windows(starts[place]))
-                self.model.gradient(loss, gradients[trial, place])
-        return gradients, statistics
+
+        def loss(place: int) -> Tensor:
+            key_masks(self.model.module, self.seed, self._ids[place], t)
+            return self._loss(self._windows(starts[place]))
+
+        return self._gradients(x, statistics, loss)
 
     def epoch(self, t: int) -> float:
         """Characters predicted in t rounds over those of the training part."""
@@ -137,14 +130,12 @@ class LanguageModel(NetworkTask):
         scores = self._scores(windows[:, :-1])
         return cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())
 
-    def _evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        self.model.vector.copy_(x)
-        self.model.module.eval()
+    def _evaluate(self) -> dict[str, Tensor]:
         measured = self._train_loss(
             self._loss(self._windows(starts)) * (len(starts) / self.evaluated)
             for starts in self._evaluated.split(self._evaluation_batch)
         )
-        test = x.new_zeros((), dtype=torch.float64)
+        test = self.model.vector.new_zeros((), dtype=torch.float64)
         with torch.no_grad():
             for windows in self._held_out_windows():
                 test += self._loss(windows).double() * windows[:, 1:].numel()

@@ -2,7 +2,7 @@
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +22,14 @@ class NetworkTask(ABC):
     dtype = torch.float32
     devices = ("cpu", "cuda")
 
-    def __init__(self, module: nn.Module, seed: int, device: torch.device, precision: str) -> None:
+    def __init__(
+        self, module: nn.Module, ids: Sequence[int], seed: int, device: torch.device, precision: str
+    ) -> None:
         initialise(module, seed)
         self.model = FlatModel(module, device)
         self.d, self.sizes, self.layout = self.model.d, self.model.sizes, self.model.layout
-        self.seed, self.device, self._precision = seed, device, precision
-        self._initial = self.model.vector.clone()
+        self.seed, self.device, self._ids, self._precision = seed, device, ids, precision
+        self._initial, self._initial_statistics = self.model.vector.clone(), self.model.statistics.clone()
         if device.type == "cuda":
             torch.backends.cudnn.deterministic = True  # or a resumed run would not be the uninterrupted one
             # With bf16 too what is outside autocast, a method's own products among it, is float32.
@@ -35,6 +37,9 @@ class NetworkTask(ABC):
 
     def start(self) -> Tensor:
         return self._initial
+
+    def start_statistics(self) -> Tensor:
+        return self._initial_statistics.expand(len(self._ids), -1).clone()
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         return self.gradients_at(x.unsqueeze(1), statistics, t)
@@ -44,15 +49,33 @@ class NetworkTask(ABC):
         """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        trials = [self._evaluate(*trial) for trial in zip(x, statistics, strict=True)]
+        self.model.module.eval()
+        trials = []
+        for model, own in zip(x, statistics, strict=True):
+            self.model.vector.copy_(model)
+            self.model.statistics.copy_(own)
+            trials.append(self._evaluate())
         return {name: torch.stack([trial[name] for trial in trials]) for name in trials[0]}
 
     @abstractmethod
-    def _evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """The measurements of one trial, at x [d] with statistics [b]."""
+    def _evaluate(self) -> dict[str, Tensor]:
+        """The measurements of the network as it is."""
 
     def step_unit(self, algorithm: Algorithm) -> float:
         return 1.0
+
+    def _gradients(self, x: Tensor, statistics: Tensor, loss: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
+        """Gradients [T, W, d] at models [T, W or 1, d], and new statistics. loss: of the worker at this place."""
+        gradients, statistics = x.new_empty(*statistics.shape[:2], self.d), statistics.clone()
+        self.model.module.train()
+        for trial in range(len(x)):
+            for place in range(len(self._ids)):
+                if place < x.shape[1]:  # or it is all workers'
+                    self.model.vector.copy_(x[trial, place])
+                self.model.statistics.copy_(statistics[trial, place])
+                self.model.gradient(loss(place), gradients[trial, place])
+                statistics[trial, place] = self.model.statistics
+        return gradients, statistics
 
     def _train_loss(self, parts: Iterable[Tensor]) -> dict[str, Tensor]:
         """The training loss, of which these are the parts that add up to it, and the norm of its gradient."""
