@@ -37,7 +37,8 @@ def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity:
     import wandb_workspaces.reports.v2.interface as wr
     from wandb_workspaces import expr
 
-    keys = ["config.algorithm.name", *["config.lr"] * any(len(run.lr) > 1 for run in runs)]
+    curves = {(run.algorithm.name, lr) for run in runs for lr in run.lr}
+    keys = ["config.algorithm.name", *["config.lr"] * (len(curves) > len({name for name, _ in curves}))]
     sections: dict[str, list[str]] = defaultdict(list)
     for run in runs:
         name = group(run.study or figure.name, run.task.name, run.cluster.workers)
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
-    """The figure without panels of what is derived from several runs, and its runs."""
+    """The figure without panels of what is derived from several runs, and its runs without trials of step sizes."""
     overrides = move_overrides(overrides)
     with explain_hydra_errors(overrides, "reproduction"):
         asked = asked_of(resolve(compose(overrides, "reproduction", packages_of(overrides))))
@@ -108,7 +109,14 @@ def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
     if len(shown) < len(figure.rows):
         print("without panels of what is derived from several runs")
     figure = figure.replace(rows=shown)
-    return figure, runs_of(figure, asked.overrides, asked.packages)
+    if figure.held_out is None:
+        return figure, runs_of(figure, asked.overrides, asked.packages)
+    from experiments.figures import held_out  # and torch
+
+    both, is_known = held_out.both_steps(figure, asked.overrides, asked.packages)
+    if not is_known:
+        print("with no best step sizes yet: experiments.reproduce runs the trials that choose them")
+    return figure, [run for run in runs_of(both, (), asked.packages) if run.seed != figure.held_out]
 
 
 def _create(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> str:

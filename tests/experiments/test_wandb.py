@@ -17,8 +17,10 @@ from wandb_workspaces.reports.v2.interface import Report
 
 from common.errors import UsageError
 from experiments import check, dashboard
+from experiments.config import identity
 from experiments.config.compose import CONF, ROOT
 from experiments.config.run import load_run
+from experiments.figures import held_out
 from experiments.loggers import tensorboard_logger, wandb_logger
 from experiments.loggers.logger import build_logger, renamed
 from experiments.loggers.tensorboard_logger import TensorboardLogger
@@ -346,6 +348,23 @@ def test_one_task_has_the_panels_of_the_figure_over_its_runs() -> None:
     assert panels[-1]["viewType"] == "Bar Chart"
     places = [(panel["layout"]["x"], panel["layout"]["y"]) for panel in panels]
     assert len(set(places)) == len(places)
+
+
+def test_a_figure_that_chooses_step_sizes_shows_the_judged_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """As reproduce runs them: the published step size and, once the trials chose it, the best one, by every seed."""
+    file = yaml.safe_load((CONF / "figure" / "figure_3.yaml").read_text())
+    methods = ("ef21_both_ways", "onebit_adam", "cd_adam", "cd_adam_layer")
+    wanted = {(name, (file["budgets"]["medium"]["published"][name],), seed) for name in methods for seed in (0, 1)}
+    overrides = ["figure=figure_3", "budget=medium", "seeds=[0,1]"]
+    for best in ({}, {("cifar10/resnet18", "cd_adam"): 0.003}):
+        monkeypatch.setattr(held_out, "best_step_sizes", lambda *_, best=best: best)
+        wanted |= {("cd_adam", (lr,), seed) for lr in best.values() for seed in (0, 1)}
+        _, runs = dashboard.figure_and_runs(overrides)
+        assert sorted((run.algorithm.name, run.lr, run.seed) for run in runs) == sorted(wanted)
+        assert ("no best step sizes yet" in capsys.readouterr().out) == (not best)
+    [(shown, _)] = sections(page(*overrides)).values()
+    assert sorted(shown["filters"]["filters"][0]["value"]) == sorted(map(identity.of, runs))
+    assert [key["name"] for key in shown["grouping"]] == ["algorithm.value.name", "lr.value"]
 
 
 def test_a_panel_of_what_no_single_row_holds_is_left_out(monkeypatch, capsys):
