@@ -28,22 +28,18 @@ COMPUTE = (
 """This project's packages that compute."""
 
 
-def git(*arguments: str) -> str | None:
-    """What git answers in the source tree; None outside a repository or without git."""
-    words = ["git", "--no-optional-locks", *arguments]  # a killed process leaves no index.lock behind
-    try:
-        answer = subprocess.run(
-            words, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.strip()
-
-
 @cache
 def revision() -> dict[str, object]:
-    """The commit of the source tree, and whether it has uncommitted changes, at the first call."""
-    said = git("status", "--porcelain=v2", "--branch", "--untracked-files=no") or ""
+    """The commit of the source tree, and whether it has uncommitted changes, at the first call.
+
+    The commit is None outside a repository and without git.
+    """
+    # Without optional locks a killed process leaves no index.lock behind.
+    words = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    said = ""
+    with suppress(OSError, subprocess.SubprocessError):
+        here = Path(__file__).parent
+        said = subprocess.run(words, cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
     commit = re.match("# branch.oid ([0-9a-f]+)", said)
     return {
         "commit": commit and commit[1],
