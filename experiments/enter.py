@@ -28,7 +28,7 @@ from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import choices, packages_of, roots, split, value_of
 from experiments.config.run import LAUNCH, launch_of, path_name
-from experiments.config.schema import LaunchConfig, RunConfig, about
+from experiments.config.schema import UNCHANGING, LaunchConfig
 from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, write
 from experiments.entries.parts import parts_of
@@ -42,7 +42,6 @@ from plots.request import words
 
 _OWN = ("track", "algorithm", "name", "seeds", "packages")
 _METHOD = ("algorithm", "compressor", "update", "partition")
-_PLACES = tuple(one.name for one in fields(RunConfig) if about(one).affects in ("place", "look"))
 
 say = partial(print, file=sys.stderr, flush=True)
 
@@ -77,7 +76,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
             f"seeds={asked['seeds']}: must be a list of some of the track's {list(track.seeds)}, each once"
         )
     algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
-    places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], _PLACES)
+    places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], UNCHANGING)
     for word in split(rest, _METHOD)[1]:
         raise UsageError(f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)} and of places")
     if "name" in asked and len(algorithms) > 1:

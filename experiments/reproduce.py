@@ -36,7 +36,7 @@ from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, choices, packages_of, parse, resolve, split, value_of
 from experiments.config.messages import refuse_misspelt
 from experiments.config.run import launch_of
-from experiments.config.schema import LaunchConfig, Reproduction, RunConfig, about
+from experiments.config.schema import UNCHANGING, LaunchConfig, Reproduction, RunConfig
 from experiments.figures.configuration import asked_of, read
 from experiments.figures.runs import combinations, runs_of
 from experiments.orchestration.processes import start_server
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 
 OWN = [one.name for kind in (Reproduction, LaunchConfig) for one in fields(kind)]
 """The keys that are not those of the runs."""
-
-_UNCHANGING = [one.name for one in fields(RunConfig) if about(one).affects in ("place", "look")]
-"""Keys of runs that leave a figure the same; others are part of its folder's name."""
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="reproduce")
@@ -139,7 +136,7 @@ def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig)
 
 
 def _folder(figure: Figure, asked: Reproduction, run: RunConfig) -> Path:
-    changed = split(asked.overrides, _UNCHANGING)[1]
+    changed = split(asked.overrides, UNCHANGING)[1]
     seeds = "" if asked.seeds is None else f"seeds={asked.seeds}".replace(" ", "")
     parts = filter(None, [figure.name, figure.budget, *changed, seeds])
     return Path(run.results_dir, "figures", "-".join(parts).replace("/", "_"))

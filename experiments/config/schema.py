@@ -214,6 +214,10 @@ class RunConfig:
         return 1 + sum(self.is_due(t) for t in range(1, self.rounds + 1))
 
 
+UNCHANGING = tuple(one.name for one in fields(RunConfig) if about(one).affects in ("place", "look"))
+"""Keys of runs that change no numbers."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfig:
     """How the runs of a command are started; no run knows of it."""
@@ -241,7 +245,7 @@ class LaunchConfig:
 class Reproduction:
     """What `experiments.reproduce` is asked for; every other key goes to the runs."""
 
-    figure: Any = field(metadata={"key": KeySpec("the runs, how they are drawn, the claims"), "part": True})
+    figure: Any = part("the runs, how they are drawn, the claims")
     budget: Literal["auto", "full", "large", "medium", "quick"] = key(
         "auto", "auto: the largest whose runs, timed here by a few rounds, take at most two hours"
     )
