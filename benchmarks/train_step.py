@@ -11,11 +11,9 @@ every other part, whose inputs and outputs have to pass through memory once, aga
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -23,6 +21,7 @@ from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
+from experiments.contracts.assertions import named
 from experiments.run_store.environment import environment
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
@@ -93,13 +92,8 @@ def _flops(trainer: Trainer) -> float:
     return counter.get_total_flops()
 
 
-def _bytes(node: object) -> float:
-    """Of all tensors in nested tuples and dataclasses."""
-    if isinstance(node, Tensor):
-        return node.nbytes
-    if is_dataclass(node):
-        return sum(_bytes(getattr(node, field.name)) for field in fields(node))
-    return sum(map(_bytes, node)) if isinstance(node, (tuple, list)) else 0
+def _bytes(node: object) -> int:
+    return sum(tensor.nbytes for tensor in named(node).values())
 
 
 def _flops_a_second(device: torch.device, precision: str | None) -> float:
