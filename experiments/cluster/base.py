@@ -135,9 +135,9 @@ class Cluster(ABC):
         For measurements alone: nothing of it is communication of the algorithm. Raises LostContact.
         """
 
-    def aggregate(self, server: ServerState | None) -> Tensor | None:
+    def aggregate(self, state: ClusterState) -> Tensor | None:
         """ĝ [*T, d] of a server of which each process gives its part, likewise."""
-        return server.aggregate if server else None
+        return state.server.aggregate if state.server else None
 
     @abstractmethod
     def _exchange(

@@ -16,7 +16,7 @@ from algorithms.core.aggregation import mean_of
 from algorithms.core.algorithm import Algorithm, ServerState, Stage
 from algorithms.core.grouped import SideBySide
 from algorithms.core.participation import Participation
-from experiments.cluster.base import Cluster
+from experiments.cluster.base import Cluster, ClusterState
 
 
 class Torchrun(Cluster):
@@ -133,17 +133,8 @@ class Sharded(Torchrun):
         [down], [server] = self._wire.exchange((up,), [server], x, t)
         return down, server
 
-    def aggregate(self, server: ServerState | None) -> Tensor | None:
-        if server is None:
-            return None
-        if not self.is_first:
-            with contact():
-                dist.send(server.aggregate.contiguous(), dst=0)
-            return None
-        parts, lead = [server.aggregate], server.aggregate.shape[:-1]
-        for rank, (begin, end) in [*enumerate(pairwise(self.cuts or ()))][1:]:
-            theirs = server.aggregate.new_empty(*lead, end - begin)
-            with contact():
-                dist.recv(theirs, src=rank)
-            parts.append(theirs)
-        return torch.cat(parts, -1)
+    def aggregate(self, state: ClusterState) -> Tensor | None:
+        own = state.server.aggregate if state.server else self.served(state.replica.x)
+        sizes = [end - begin for begin, end in pairwise(self.cuts or ())]
+        parts = gather(own.contiguous(), own.dim() - 1, None, sizes + [0] * (dist.get_world_size() - len(sizes)))
+        return parts if parts is None else torch.cat(parts, -1)

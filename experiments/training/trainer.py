@@ -79,7 +79,7 @@ class Trainer:
         if diagnose and everyone and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
             wanted, _ = self.cluster.algorithm.worker_message(gradients, workers, before.replica, lr, t)
-            mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state.server)
+            mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state)
             self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
