@@ -1,10 +1,10 @@
 """Methods by name: what the harness makes of the same files, and what is said where that cannot be."""
 
-import re
 from pathlib import Path
 
 import pytest
 import torch
+from refusals import refusals
 
 from algorithms import registry as module
 from algorithms.compressors import Bf16, TopK
@@ -64,27 +64,21 @@ def test_an_optimizer_in_one_call() -> None:
     assert one.param_groups[0]["betas"] == (0.8, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "said"),
-    [
-        ("cd-adam", {}, f"no algorithm 'cd-adam'; did you mean cd_adam? there are {', '.join(names())}"),
-        ("zzzzz", {}, f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
-        ("onebit_adam", {}, "onebit_adam needs rounds="),
-        ("distributed_lion", {}, "distributed_lion needs workers="),
-        ("qadam", {"warmup": 100}, "qadam needs rounds="),
-        ("qadam", {"warmup": 100, "rounds": 100}, "warmup=100: 100 of 100 rounds"),
-        ("cd_adam", {"beta": (0.9, 0.99)}, "no option 'beta'; did you mean betas? there are compressor, update,"),
-        ("cd_adam", {"rounds": 100}, "no option 'rounds'; there are compressor, update, uplink_only, dense_start, w"),
-        ("adamw", {"compressor": TopK(k=1)}, "adamw: takes Floats, and compressor=TopK(ratio=None, k=1"),
-        ("sgd", {"momentum": 0.9}, "no option 'momentum'; there are compressor, update, weight_decay"),
-        ("powersgd", {"residual": "none"}, "residual='none': must be 'global' or 'local'"),
-        ("cd_adam", {"weight_decay": -1.0}, "weight_decay=-1.0: must not be negative"),
-        (load_method("cd_adam"), {"uplink_only": True}, "no option 'uplink_only'; there are weight_decay, betas"),
-    ],
+test_what_cannot_be_made_is_said = refusals(
+    (lambda: optimizer("cd-adam"), rf"no algorithm 'cd-adam'; did you mean cd_adam\? there are {', '.join(names())}"),
+    (lambda: optimizer("zzzzz"), f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
+    (lambda: optimizer("onebit_adam"), "onebit_adam needs rounds="),
+    (lambda: optimizer("distributed_lion"), "distributed_lion needs workers="),
+    (lambda: optimizer("qadam", warmup=100), "qadam needs rounds="),
+    (lambda: optimizer("qadam", warmup=100, rounds=100), "warmup=100: 100 of 100 rounds"),
+    (lambda: optimizer("cd_adam", beta=(0.9, 0.99)), r"no option 'beta'; did you mean betas\? there are compressor,"),
+    (lambda: optimizer("cd_adam", rounds=100), "no option 'rounds'; there are compressor, update, uplink_only, "),
+    (lambda: optimizer("adamw", compressor=TopK(k=1)), r"adamw: takes Floats, and compressor=TopK\(ratio=None, k=1"),
+    (lambda: optimizer("sgd", momentum=0.9), "no option 'momentum'; there are compressor, update, weight_decay"),
+    (lambda: optimizer("powersgd", residual="none"), "residual='none': must be 'global' or 'local'"),
+    (lambda: optimizer("cd_adam", weight_decay=-1.0), "weight_decay=-1.0: must not be negative"),
+    (lambda: optimizer(load_method("cd_adam"), uplink_only=True), "no option 'uplink_only'; there are weight_decay"),
 )
-def test_what_cannot_be_made_is_said(name: str | Algorithm, options: dict, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
-        optimizer(name, **options)
 
 
 def test_a_file_for_hydra_alone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refusals
 
 from common.errors import DataError, UsageError
 from data import synthetic as module
@@ -144,14 +145,9 @@ def test_a_workers_rows_do_not_depend_on_the_others() -> None:
         assert np.array_equal(few.labels[ours], many.labels[theirs])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"rows": 3}, "cluster.workers=4: the data set has 3 rows; give at most 3 workers"),
-        ({"rows": 10**9, "features": 10**6}, "with 1000000 features each takes about 12.0 PB of memory, and"),
-        ({"seed": -1}, "expected non-negative integer"),
-    ],
+test_bad_arguments = refusals(
+    (lambda: synthetic(3, 5, 4), "cluster.workers=4: the data set has 3 rows; give at most 3 workers"),
+    (lambda: synthetic(10**9, 10**6, 4), "with 1000000 features each takes about 12.0 PB of memory, and"),
+    (lambda: synthetic(40, 5, 4, seed=-1), "expected non-negative integer"),
+    kind=(DataError, UsageError, ValueError),
 )
-def test_bad_arguments(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises((DataError, UsageError, ValueError), match=message):
-        synthetic(**({"rows": 40, "features": 5, "workers": 4} | changes))

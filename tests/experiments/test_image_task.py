@@ -8,6 +8,7 @@ import pytest
 import torch
 from reference import methods
 from reference.compressors import scaled_sign
+from refusals import refusals
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -124,17 +125,12 @@ def test_training_equals_a_plain_loop():
         assert (trainer.state.replica.x[0] - start - moved).norm() < 1e-2 * moved.norm()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"rows": 1537}, "digits has 1536 training images"),
-        ({"batch_size": 51}, "batch_size=51: a worker has 50 images"),
-        ({"partition": "even"}, "partition=even"),
-    ],
+test_refusals = refusals(
+    (lambda: task(rows=1537), "digits has 1536 training images"),
+    (lambda: task(batch_size=51), "batch_size=51: a worker has 50 images"),
+    (lambda: task(partition="even"), "partition=even"),
+    kind=(ValueError, UsageError),
 )
-def test_refusals(change: dict, message: str):
-    with pytest.raises((ValueError, UsageError), match=message):
-        task(**change)
 
 
 ROWS = np.arange(100, 147)  # of one worker
