@@ -1,10 +1,12 @@
 """A small network with separate data for every worker, what the harness counts, and states read from a file."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from algorithms.core.algorithm import Algorithm
@@ -12,6 +14,9 @@ from algorithms.core.bit_counter import BitCounter
 from experiments.cluster.base import Simulated
 
 LR = 0.05
+
+Gradients = Callable[[torch.Tensor, int, int], torch.Tensor]
+"""Those of all workers at x in a step."""
 
 
 def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -48,12 +53,9 @@ def simulated(
     steps: int,
     left_out: int | None = None,
     dtype: torch.dtype = torch.float32,
-    gradients: Callable[[torch.Tensor, int, int], torch.Tensor] = gradients,
+    gradients: Gradients = gradients,
 ) -> torch.Tensor:
-    """x after every step [steps, 32] of the harness's own rounds. One may be left out.
-
-    gradients: those of all workers at x in a step.
-    """
+    """x after every step [steps, 32] of the harness's own rounds. One may be left out."""
     cluster, path = Simulated(algorithm, workers, seed=3), []
     state, t = cluster.start(vector(network(dtype=dtype))), 0
     for step in range(1, steps + 1):
@@ -64,15 +66,35 @@ def simulated(
     return torch.stack(path)
 
 
+def simulated_local(method: Algorithm, workers: int, steps: int, gradients: Gradients) -> torch.Tensor:
+    """Every worker's model after every step [steps, workers, 32] of the harness's own rounds, in float64."""
+    cluster, path = Simulated(method, workers, seed=3), []
+    state = cluster.start(vector(network(dtype=torch.float64)))
+    for t in range(1, steps + 1):
+        each = [gradients(x, workers, t)[worker] for worker, x in enumerate(state.workers.x)]
+        state = cluster.round(torch.stack(each), state, LR, t)
+        path.append(state.workers.x)
+    return torch.stack(path)
+
+
 def train(
-    net: torch.nn.Module, *optimizers: torch.optim.Optimizer, steps: int, worker: int = 0, first: int | None = None
+    net: torch.nn.Module,
+    *optimizers: torch.optim.Optimizer,
+    steps: int,
+    worker: int = 0,
+    first: int | None = None,
+    befalls: Callable[[int], object] = bool,
 ) -> torch.Tensor:
-    """x after every step [steps, 32] on one batch of a worker, or on its batches from number `first` on."""
+    """x after every step [steps, 32] on one batch of a worker, or on its batches from number `first` on.
+
+    befalls: what happens between the backward pass and a step, by the step's number from 0.
+    """
     path = []
     for step in range(steps):
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss(net, worker, 1 if first is None else first + step).backward()
+        befalls(step)
         for optimizer in optimizers:
             optimizer.step()
         path.append(vector(net))
@@ -85,6 +107,16 @@ def counted(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torc
     for t in range(1, rounds + 1):
         meter.count(algorithm, d, t, dtype)
     return meter
+
+
+@contextmanager
+def group_of_one() -> Iterator[None]:
+    """A process group that has this process alone."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 def from_file(state: Any) -> Any:

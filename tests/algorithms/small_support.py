@@ -99,11 +99,12 @@ def assert_close(one: Tensor, other: Tensor | list, atol: float = 1e-10) -> None
     torch.testing.assert_close(one, torch.as_tensor(other, dtype=torch.float64), rtol=0, atol=atol)
 
 
+def uniform(key: MessageKey, d: int = problem.D) -> list[float]:
+    """The numbers that the one message of a key is rounded with."""
+    generator = torch.Generator().manual_seed(key.seeds().item())
+    return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
+
+
 def natural(i: int) -> methods.Drawn:
     """Natural compression of a worker's message, with the numbers that its key gives."""
-
-    def compress(x: list[float], t: int) -> list[float]:
-        generator = torch.Generator().manual_seed(MessageKey(SEED, "up", t, (i,)).seeds().item())
-        return quantizers.natural(x, torch.rand(len(x), dtype=torch.float64, generator=generator).tolist())
-
-    return compress
+    return lambda x, t: quantizers.natural(x, uniform(MessageKey(SEED, "up", t, (i,)), len(x)))

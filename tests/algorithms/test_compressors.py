@@ -8,6 +8,7 @@ import torch
 from reference import compressors as plain
 from reference import floats, groups, quantizers
 from refusals import refusals
+from small_support import uniform as of_key
 
 from algorithms.compressors import (
     AdaptiveLevels,
@@ -106,12 +107,7 @@ def test_the_least_numbers_of_a_dtype_are_compressed_to_finite_ones(dtype):
             assert torch.equal(compressor.decode(compressor.encode(x, KEY), D), sent)
 
 
-def uniform(d: int = D) -> list[float]:
-    """The numbers that the one message of DOWN is rounded with."""
-    generator = torch.Generator().manual_seed(DOWN.seeds().item())
-    return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
-
-
+uniform = partial(of_key, DOWN, D)
 VALUES = [
     (ScaledSign(), plain.scaled_sign),
     (ScaledSign("l2"), plain.scaled_sign_l2),

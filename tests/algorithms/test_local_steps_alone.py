@@ -12,23 +12,22 @@ import pytest
 import torch
 from optimizer_support import ROUNDS
 from refusals import refusals
-from small_network import counted, from_file, gradients, loss, train, vector
+from small_network import LR, counted, from_file, gradients, loss, simulated_local, train, vector
 from small_network import network as of_dtype
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.optim import SGD, AdamW
 from torch.optim.lr_scheduler import StepLR
 
 from algorithms import LocalSteps
-from algorithms.compressors import Identity
+from algorithms.compressors import Identity, RandomK
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import Adam
 from algorithms.methods.bases.local_steps import LocalSteps as Method
 from algorithms.methods.local_sgd import local_sgd
 from algorithms.methods.zero_one_adam import zero_one_adam
 from algorithms.registry import load_method
-from experiments.cluster.base import Simulated
 
-LR, D = 0.05, 32
+D = 32
 network = partial(of_dtype, dtype=torch.float64)
 INSIDE = Adam(form="torch", beta2=0.999, decoupled=True, weight_decay=0.01)  # torch's defaults
 NAMED = {"local_sgd": 3, "local_adamw": 4, "diloco": 3, "sparseloco": 3, "muloco": 2, "sparta": None}  # their periods
@@ -51,13 +50,8 @@ def harness(name: str) -> tuple[torch.Tensor, BitCounter]:
     needed = {"workers": 1, "d": D} if name == "sparseloco" else {}
     made = load_method(name, **options(name), **needed)
     assert isinstance(made, Method)
-    path = []
-    cluster = Simulated(replace(made, inner=INSIDE), 1, seed=3)
-    state = cluster.start(vector(network()))
-    for t in range(1, ROUNDS + 1):
-        state = cluster.round(gradients(state.workers.x[0], 1), state, LR, t)
-        path.append(state.workers.x[0])
-    return torch.stack(path), counted(made, D, ROUNDS, torch.float64)
+    path = simulated_local(replace(made, inner=INSIDE), 1, ROUNDS, lambda x, workers, t: gradients(x, workers))
+    return path[:, 0], counted(made, D, ROUNDS, torch.float64)
 
 
 def digest(optimizer: LocalSteps) -> int:
@@ -115,24 +109,6 @@ def test_any_of_torchs_optimizers_may_be_inside(kind: type[torch.optim.Optimizer
     assert not torch.equal(vector(net), vector(network()))
 
 
-def test_a_restart_between_two_exchanges_changes_no_bit() -> None:
-    """And a scheduler may be told of LocalSteps or of what is inside."""
-
-    def begin(seed: int, lr: float) -> tuple[torch.nn.Module, LocalSteps]:
-        net = network(seed)
-        return net, LocalSteps(AdamW(net.parameters(), lr), "sparseloco", seed=3, period=3)
-
-    net, optimizer = begin(0, LR)
-    scheduler = StepLR(optimizer, 1, gamma=0.5)
-    train(net, optimizer, steps=4)
-    scheduler.step()
-    assert optimizer.inner.param_groups[0]["lr"] == LR / 2
-    other, restarted = begin(7, 123.0)
-    restarted.load_state_dict(from_file(optimizer.state_dict()))
-    assert torch.equal(train(other, restarted, steps=ROUNDS), train(net, optimizer, steps=ROUNDS))
-    assert digest(restarted) == digest(optimizer)
-
-
 def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
     net = network()
     inner = AdamW(net.parameters(), LR)
@@ -175,22 +151,27 @@ def test_a_damaged_state_is_refused_and_changes_nothing(damage: Callable[[dict],
     assert torch.equal(vector(net), x)
 
 
-def test_torchs_own_tools_carry_the_state_and_make_no_step() -> None:
-    def begin() -> tuple[torch.nn.Module, LocalSteps]:
-        net = network()
-        return net, LocalSteps(AdamW(net.parameters(), LR), "diloco", period=3)
+def test_torchs_own_tools_carry_the_state_between_two_exchanges_and_make_no_step() -> None:
+    """And a scheduler may be told of LocalSteps or of what is inside."""
 
-    net, optimizer = begin()
+    def begin(seed: int, lr: float) -> tuple[torch.nn.Module, LocalSteps]:
+        net, both_ways = network(seed), {"compressor": RandomK(k=8), "uplink_only": False}
+        return net, LocalSteps(AdamW(net.parameters(), lr), "diloco", seed=3, period=3, **both_ways)
+
+    net, optimizer = begin(0, LR)
     called = []
     optimizer.register_state_dict_post_hook(lambda inner, state: called.append(inner))
     get_optimizer_state_dict(net, optimizer)
     assert (optimizer.t, called) == (0, [optimizer.inner])
+    scheduler = StepLR(optimizer, 1, gamma=0.5)
     train(net, optimizer, steps=4)
-    saved = copy.deepcopy(get_optimizer_state_dict(net, optimizer))
+    scheduler.step()
+    assert optimizer.inner.param_groups[0]["lr"] == LR / 2
+    other, restarted = begin(7, 123.0)
+    set_optimizer_state_dict(other, restarted, from_file(get_optimizer_state_dict(net, optimizer)))
     assert optimizer.t == 4
-    other, restarted = begin()
-    set_optimizer_state_dict(other, restarted, saved)
     assert torch.equal(train(other, restarted, steps=ROUNDS), train(net, optimizer, steps=ROUNDS))
+    assert digest(restarted) == digest(optimizer)
 
 
 def test_a_sparse_gradient_is_the_inner_optimizers_alone() -> None:

@@ -14,7 +14,7 @@ from reference import methods as ref
 from reference import problem
 from refusals import refusals
 from small_network import counted
-from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, run
+from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, run, uniform
 
 from algorithms.compressors import (
     Blocks,
@@ -94,11 +94,6 @@ def third(i: int) -> ref.Drawn:
         return [value * len(x) / 3 if keep else 0.0 for value, keep in zip(x, kept, strict=True)]
 
     return compress
-
-
-def uniform_numbers(t: int, i: int) -> list[float]:
-    generator = torch.Generator().manual_seed(MessageKey(SEED, "up", t, (i,)).seeds().item())
-    return torch.rand(problem.D, dtype=torch.float64, generator=generator).tolist()
 
 
 def without_draw(compress: ref.Compress) -> Callable[[int], ref.Drawn]:
@@ -198,7 +193,7 @@ CASES["distributed_lion of the mean"] = Case(
     step=partial(ref.sgd, 0.01), lr=0.01,
 )  # fmt: skip
 for width, largest in ((8, 31), (4, 1)):  # of N = 4 workers
-    up, down = ref.int_sgd(N, largest, 0.8, uniform_numbers)
+    up, down = ref.int_sgd(N, largest, 0.8, lambda t, i: uniform(MessageKey(SEED, "up", t, (i,))))
     CASES[f"int_sgd in {width} bits"] = Case(int_sgd(Integers(width), SGD(), N, 0.8), up, each(down))
 
 

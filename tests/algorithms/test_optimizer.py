@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from optimizer_support import ALGORITHMS, ROUNDS, SIZES, simulated
 from refusals import refusals
-from small_network import from_file, loss, network, train, vector
+from small_network import from_file, gradients, loss, network, train, vector
 from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
@@ -20,6 +20,7 @@ from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.local_steps import LocalSteps
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.optim.optimizer_state import round_state
+from experiments.cluster.base import Simulated
 
 FAST = ["cd_adam", "naive natural", "quantized_adam clipped"]
 
@@ -140,15 +141,15 @@ def test_a_step_starts_from_the_parameters_as_they_are():
     """As after loading a pretrained model, or clamping; and other views of the parameters see the step."""
     net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["amsgrad"], lr=0.1)
-    view = net[0].weight.data
+    view, x = net[0].weight.data, torch.full((sum(SIZES),), 5.0)
     with torch.no_grad():
         for param in net.parameters():
             param.fill_(5.0)
-    loss(net, 0).backward()
-    optimizer.step()
-    assert net[0].weight.data_ptr() == view.data_ptr()
-    assert not (view == 5.0).all()
-    assert not torch.equal(optimizer.state_dict()["state"][0]["replica"]["x"], torch.full((sum(SIZES),), 5.0))
+    train(net, optimizer, steps=1)
+    cluster = Simulated(ALGORITHMS["amsgrad"], 1, seed=0)
+    expected = cluster.round(gradients(x, 1), cluster.start(x), 0.1, 1).replica.x
+    assert torch.equal(optimizer.state_dict()["state"][0]["replica"]["x"], expected)
+    assert torch.equal(view.flatten(), expected[: view.numel()])
 
 
 @pytest.mark.parametrize(
@@ -257,14 +258,13 @@ def test_a_step_size_that_is_negative_or_not_finite_is_refused(lr):
 def test_alone_it_is_a_cluster_of_one_that_skips_a_gradient_which_is_not_finite(name):
     net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS[name], lr=0.05, seed=3)
-    expected, at = simulated(ALGORITHMS[name], workers=1), 4
-    for step in range(ROUNDS + 1):
-        optimizer.zero_grad()
-        loss(net, 0).backward()
-        if step == at:
+
+    def spoil(step: int) -> None:
+        if step == 4:
             net[2].bias.grad[1] = torch.nan
-        optimizer.step()
-        assert torch.equal(vector(net), expected[step if step < at else step - 1])
+
+    path, expected = train(net, optimizer, steps=ROUNDS + 1, befalls=spoil), simulated(ALGORITHMS[name], workers=1)
+    assert torch.equal(path, torch.cat([expected[:4], expected[3:]]))
     assert (optimizer.t, optimizer.skipped) == (ROUNDS, 1)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 from optimizer_support import ALGORITHMS
-from small_network import from_file, loss, network, vector
+from small_network import from_file, loss, network
 from small_network import train as train_for
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
@@ -104,12 +104,8 @@ def test_an_aggregate_is_clipped_by_the_norm_of_all_groups(kind: str) -> None:
     optimizer = CompressedOptimizer(groups, replace(plain, clip=0.1), lr=scale)
     reference = torch.optim.SGD(other.parameters(), lr=1.0)
     assert parameters_to_vector(torch.autograd.grad(loss(other, 0), list(other.parameters()))).norm() > 0.2
-    for _ in range(STEPS):
-        optimizer.zero_grad(), loss(net, 0).backward(), optimizer.step()
-        reference.zero_grad(), loss(other, 0).backward()
-        clip_grad_norm_(other.parameters(), 0.1)
-        reference.step()
-        torch.testing.assert_close(vector(net), vector(other))
+    expected = train(other, reference, befalls=lambda step: clip_grad_norm_(other.parameters(), 0.1))
+    torch.testing.assert_close(train(net, optimizer), expected)
 
 
 def test_a_group_may_be_added_before_the_first_step() -> None:

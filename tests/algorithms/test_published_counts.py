@@ -39,16 +39,6 @@ def bits_up(algorithm: Algorithm) -> int:
     return counted(algorithm, D, 1).bits_up
 
 
-def test_the_language_model_has_so_many_parameters():
-    by_role = {
-        role: sum(b.size for b in LANGUAGE_MODEL if b.role == role)
-        for role in ("matrix", "embedding", "head", "vector")
-    }
-    assert by_role == {"matrix": 786_432, "embedding": 41_088, "head": 8_320, "vector": 1_152}
-    assert sum(by_role.values()) == D
-    assert bits_up(sgd(Identity(), SGD())) == 26_783_744
-
-
 @pytest.mark.parametrize(
     ("roles", "rank", "floats"),
     [

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-import torch.distributed as dist
 from optimizer_support import ALGORITHMS, ROUNDS, simulated
-from small_network import from_file, loss, network, vector
+from small_network import from_file, group_of_one, loss, network, train, vector
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
@@ -64,8 +63,7 @@ def test_a_sparse_gradient_is_refused_in_words() -> None:
 @pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_sharded_parameters_are_refused_in_words(version: str) -> None:
     """Those of FSDP, of which a process has a part, also where they were sharded later."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    try:
+    with group_of_one():
         model = torch.nn.Linear(3, 2)
         optimizers = [
             CompressedOptimizer(model.parameters(), SIGN, lr=0.1),
@@ -80,8 +78,6 @@ def test_sharded_parameters_are_refused_in_words(version: str) -> None:
         for optimizer in optimizers if version == "2" else ():  # FSDP 1 leaves no mark on former parameters
             with pytest.raises(ValueError, match="parameters are sharded"):
                 optimizer.step()
-    finally:
-        dist.destroy_process_group()
 
 
 def test_channels_last_gradients_are_read_in_the_order_of_their_indices() -> None:
@@ -149,12 +145,7 @@ def test_in_a_loop_of_ones_own_both_norms_are_those_of_a_run(name):
     algorithm = replace(ALGORITHMS[name], clip=0.02)
     net = network()
     optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05, seed=3)
-    for _ in range(ROUNDS):
-        optimizer.zero_grad()
-        loss(net, 0).backward()
-        clip_grad_norm_(net.parameters(), 0.3)
-        optimizer.step()
-    ours = vector(net)
+    ours = train(net, optimizer, steps=ROUNDS, befalls=lambda step: clip_grad_norm_(net.parameters(), 0.3))[-1]
     torch.testing.assert_close(ours, simulated(algorithm, 1, clip=0.3)[-1], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(ours, simulated(ALGORITHMS[name], 1)[-1], rtol=1e-4, atol=1e-5)
 
@@ -228,19 +219,10 @@ def test_16_and_32_bits_are_one_vector() -> None:
 
 
 def test_the_state_of_16_bits_goes_on_bit_for_bit() -> None:
-    net, optimizer = half(torch.bfloat16)
-
-    def steps(net: torch.nn.Module, optimizer: CompressedOptimizer) -> None:
-        for _ in range(STEPS):
-            optimizer.zero_grad()
-            net(torch.ones(4, 3, dtype=torch.bfloat16)).square().mean().backward()
-            optimizer.step()
-
-    steps(net, optimizer)
-    other, restarted = half(torch.bfloat16)
+    (net, optimizer), (other, restarted) = half(torch.bfloat16), half(torch.bfloat16)
+    train(net, optimizer, steps=STEPS)
     restarted.load_state_dict(from_file(optimizer.state_dict()))
-    steps(net, optimizer), steps(other, restarted)
-    assert torch.equal(vector(net), vector(other))
+    assert torch.equal(train(net, optimizer, steps=STEPS), train(other, restarted, steps=STEPS))
     assert restarted.state_dict()["state"][0]["digest"] == optimizer.state_dict()["state"][0]["digest"]
     moments = optimizer.state_dict()["state"][0]["replica"]["moments"]
     assert all(leaf.dtype == torch.float32 for leaf in moments.values())

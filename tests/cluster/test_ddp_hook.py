@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import LR, refused, small_shards, torchs
-from small_network import counted, from_file, loss, simulated, vector
+from small_network import counted, from_file, group_of_one, loss, simulated, vector
 from small_network import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
@@ -252,15 +252,12 @@ def test_a_hook_made_before_the_process_group_of_named_parameters_begins_at_its_
         state.state_dict()
     with pytest.raises(TypeError, match=r"cannot be copied or pickled: .* copy ddp_model.module"):
         copy.deepcopy(state)
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    model = DistributedDataParallel(net)
-    try:
+    with group_of_one():
+        model = DistributedDataParallel(net)
         model.register_comm_hook(state, hook)
         loss(model, 0, 1).backward()
         assert (state.t, state.workers, state.meter.bits) == (1, 1, 2 * (D + 32))
-    finally:
         del model
-        dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("name", ["amsgrad", "cd_adam", "loco", "cd_adam uplink_only", "not finite", "restarted"])

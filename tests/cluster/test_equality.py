@@ -10,6 +10,7 @@ from cluster_support import assert_same, at_round, fine, interrupt, launched, ru
 from run_support import checkpointed, timeless
 
 from algorithms.compressors import shard
+from algorithms.core.algorithm import leaves
 from experiments.config.compose import CONF
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
@@ -168,14 +169,8 @@ def joined(path: Path) -> tuple[bytes, list[dict]]:
     files = {file.stem: checkpointed(file) for file in sorted(newest.iterdir())}
     server = files["shared"]["cluster"].pop("server", None)
     shards = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
-    tensors = [tensor for file in files.values() for tensor in leaves(file)]
+    tensors = [leaf for _, leaf in leaves(files) if isinstance(leaf, torch.Tensor)]
     return b"".join(tensor.numpy().tobytes() for tensor in tensors), shards or [server]
-
-
-def leaves(node: object) -> list[torch.Tensor]:
-    if isinstance(node, dict):
-        return [leaf for part in node.values() for leaf in leaves(part)]
-    return [node] if isinstance(node, torch.Tensor) else []
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from cluster_support import LR, refused, small_shards
-from small_network import counted, gradients, loss, network, simulated, vector
+from small_network import counted, gradients, loss, network, simulated, simulated_local, vector
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
@@ -164,17 +164,6 @@ def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
         assert torch.equal(results["hook"], ranks[0]["hook"])
 
 
-def simulated_local(method: Any, missing: bool = False) -> torch.Tensor:
-    """Both nodes' x after every step of the harness [STEPS, 2, 32]."""
-    cluster, path = Simulated(method, len(NODES), seed=3), []
-    state = cluster.start(vector(network(dtype=torch.float64)))
-    for t in range(1, STEPS + 1):
-        each = [of_nodes(x, len(NODES), t, missing)[node] for node, x in enumerate(state.workers.x)]
-        state = cluster.round(torch.stack(each), state, LR, t)
-        path.append(state.workers.x)
-    return torch.stack(path)
-
-
 @pytest.mark.parametrize(
     ("name", "method", "missing"),
     [
@@ -186,7 +175,8 @@ def simulated_local(method: Any, missing: bool = False) -> torch.Tensor:
     ],
 )
 def test_a_node_takes_local_steps_as_one_worker(name: str, method: Any, missing: bool, ranks: list[dict]) -> None:
-    expected, meter = simulated_local(method, missing), counted(method, D, STEPS, torch.float64)
+    expected = simulated_local(method, len(NODES), STEPS, partial(of_nodes, missing=missing))
+    meter = counted(method, D, STEPS, torch.float64)
     for rank, results in enumerate(ranks):
         found = results[name]
         torch.testing.assert_close(found["x"], expected[:, rank % 2], rtol=1e-10, atol=1e-12)

@@ -1,11 +1,10 @@
 """A sharded model with one replica of one shard, in this process: what is refused, and a round."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import torch
-import torch.distributed as dist
+from small_network import group_of_one
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
@@ -13,14 +12,8 @@ from algorithms import CompressedOptimizer, compress_replicas
 from algorithms.registry import load_method
 
 
-@pytest.fixture
-def alone() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-def test_a_lone_replica_receives_its_own_gradient_and_mistakes_are_refused(alone: None) -> None:
+@group_of_one()
+def test_a_lone_replica_receives_its_own_gradient_and_mistakes_are_refused() -> None:
     whole = torch.nn.Linear(3, 2)
     with pytest.raises(ValueError, match="no parameter that requires a gradient is sharded by fully_shard"):
         compress_replicas(whole, "loco")

@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-import torch.distributed as dist
 from docs_support import ROOT
+from small_network import group_of_one
 
+from algorithms.core.algorithm import leaves
 from algorithms.optim.ddp_hook import compressed
 from algorithms.optim.local_steps import LocalSteps
 from algorithms.optim.optimizer import CompressedOptimizer
@@ -60,13 +61,8 @@ def trained(name: str) -> CompressedOptimizer:
 
 def nbytes(node: object) -> int:
     """Of all memory that the tensors of a state take, what several share counted once."""
-    return sum({s.data_ptr(): s.nbytes() for s in map(torch.Tensor.untyped_storage, floats(node))}.values())
-
-
-def floats(node: object) -> list[torch.Tensor]:
-    if isinstance(node, dict):
-        return [leaf for value in node.values() for leaf in floats(value)]
-    return [node] if isinstance(node, torch.Tensor) and node.is_floating_point() else []
+    floats = [leaf for _, leaf in leaves(node) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+    return sum({s.data_ptr(): s.nbytes() for s in map(torch.Tensor.untyped_storage, floats)}.values())
 
 
 def test_methods_of_the_harness_alone_are_refused() -> None:
@@ -88,9 +84,8 @@ def test_a_row_is_what_is_counted(name: str) -> None:
     state = optimizer.state_dict()["state"][0]
     held = nbytes({part: state[part] for part in ("worker", "replica", "server")}) // D
     assert int(alone) == (held - 4 if optimizer._in_place else held)  # x is the parameter itself
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    optimizer = trained(name)
-    dist.destroy_process_group()
+    with group_of_one():
+        optimizer = trained(name)
     state, algorithm = optimizer.state_dict()["state"][0], optimizer.algorithm
     at_worker = nbytes({"worker": state["worker"], "replica": state["replica"]})
     # A coordinate; what there is of a tensor, such as a factor, is left out.
@@ -102,16 +97,15 @@ def test_a_row_is_what_is_counted(name: str) -> None:
     assert set(re.findall(r"`(\w+)`", may_set.partition(" (")[0])) == set(algorithm.hyperparameters())
 
 
+@group_of_one()
 def test_the_methods_of_the_hook_are_those_that_it_takes() -> None:
     [said] = re.findall(r"takes methods that send gradients: (.*?)\.", PAGE, re.DOTALL)
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     taken = []
     for name in names():
         options = {o: value for o, value in {"rounds": 100, "workers": 1}.items() if o in parameters(name)}
         with suppress(ValueError):
             compressed([torch.nn.Parameter(torch.zeros(D))], name, **options)
             taken.append(name)
-    dist.destroy_process_group()
     assert {*re.findall(r"`(\w+)`", said)} <= {*taken}
 
 
