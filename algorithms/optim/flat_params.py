@@ -7,8 +7,6 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-_HALF = (torch.bfloat16, torch.float16)
-
 
 class Flat:
     """Parameters that require a gradient, as one vector [d]. For 16-bit parameters it is a float32 master copy.
@@ -25,9 +23,10 @@ class Flat:
         _check_not_sharded(self.params)
         if any(param.is_complex() for param in self.params):
             raise ValueError("a parameter is complex: store it as torch.view_as_real, two real numbers each")
-        if len({(_compute_dtype(param.dtype), param.device) for param in self.params}) > 1:
+        kinds = {(torch.promote_types(param.dtype, torch.float32), param.device) for param in self.params}
+        if len(kinds) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")
-        self.dtype, self.device = _compute_dtype(self.params[0].dtype), self.params[0].device
+        [(self.dtype, self.device)] = kinds
         self.sizes = [param.numel() for param in self.params]
         self._stored = {param.dtype for param in self.params}
         self._kinds = [_kind(param) for param in self.params]
@@ -149,10 +148,6 @@ class FlatView:
             if first >= end:
                 return
             yield self._rows[number], max(begin - first, 0), min(end, self._ends[number]) - first, self._stay[number]
-
-
-def _compute_dtype(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in _HALF else dtype
 
 
 def _has_gradient(param: Tensor) -> bool:
