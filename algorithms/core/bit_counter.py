@@ -69,7 +69,3 @@ class GroupedBitCounter(BitCounter):
     """The communication of all parameter groups together, and of each by its number in `groups`."""
 
     groups: list[BitCounter] = field(default_factory=list)
-
-    def count_group(self, number: int, algorithm: Algorithm, d: int, t: int, dtype: torch.dtype) -> None:
-        self.groups[number].count(algorithm, d, t, dtype)
-        self.count(algorithm, d, t, dtype)

@@ -88,10 +88,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         check_step_size(lr)
         self.algorithm, hyperparameters = resolve_algorithm(algorithm, options)
         self.seed, self.t, self.skipped = seed, 0, 0
-        self._is_distributed = dist.is_available() and dist.is_initialized()
         self._group = process_group
         self._partition: Partition = partition
-        self._nodes = Nodes(process_group, intra_group) if self._is_distributed else None
+        is_distributed = dist.is_available() and dist.is_initialized()
+        self._nodes = Nodes(process_group, intra_group) if is_distributed else None
         self.rank, self.workers = (self._nodes.rank, self._nodes.size) if self._nodes else (0, 1)
         self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
         if options.get("workers", self.workers) != self.workers:
@@ -139,7 +139,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         settings = self._read_groups(active)
         current = with_settings(initial, settings)
         x = flat.read()
-        if self._is_distributed:
+        if self._nodes:
             shapes = [tuple(param.shape) for param in flat.params]
             same = self._identity(initial, flat) | {"rank": "any", "shapes": shapes}
             check_consistency(x.device, self._group, **same, replicated=self._replicated is not None)
@@ -218,8 +218,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         usable = not wrong and is_finite(gradient) and not getattr(self, "found_inf", False)
         if not usable:
             gradient = torch.zeros_like(gradient)
-        at = zip(self._replicas, x.split(self._initial.sizes), strict=True)
-        replicas = tuple(replace(replica, x=part) for replica, part in at)
+        replicas = self._replicas_at(x)
         executed = current if self._wire else current.unpacked()
         up, workers = executed.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
         gradient_flags = self._flat.gradient_flags()
@@ -242,7 +241,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicas = executed.replica(down, replicas, lrs, t)
         unmoved = [place for i, place in enumerate(self._flat.places()) if not gradient_flags >> i & 1]
         if unmoved:
-            self._replicas = _restore(self._replicas, replicas, unmoved)
+            moved = self._master().clone()
+            for place in unmoved:
+                moved[place] = x[place]
+            self._replicas = self._replicas_at(moved)
         self._workers, self._servers = workers, servers
         self._flat.write(self._master())
         self._count(t, settings, current)
@@ -251,7 +253,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _count(self, t: int, settings: Settings, current: SideBySide) -> None:
         self.t, self._settings, self._current = t, settings, current
         for number, part, size in zip(self._active, current.parts, current.sizes, strict=True):
-            self.meter.count_group(number, part, size, t, self._flat.dtype)
+            for counter in (self.meter, self.meter.groups[number]):
+                counter.count(part, size, t, self._flat.dtype)
 
     def _in_place_states(self) -> list[TiledStates]:
         """The states of every part for rounds in place; empty where a round needs other ranks or whole vectors.
@@ -259,7 +262,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         With them the parameters are the only copy of x.
         """
         parts, sizes = self._initial.parts, self._initial.sizes
-        alone = not (self._is_distributed or self._flat.is_master) and (len(parts) == 1 or parts[0].clip is None)
+        alone = not (self._nodes or self._flat.is_master) and (len(parts) == 1 or parts[0].clip is None)
         if not (alone and all(supports_tiles(part, self._flat.device) for part in parts)):
             return []
         assert self._servers is not None
@@ -370,10 +373,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._in_place = self._in_place_states()
 
     def _state(self) -> dict:
-        replicas = self._replicas
-        if self._in_place:
-            parts = self._flat.read().split(self._initial.sizes)
-            replicas = tuple(replace(replica, x=part) for replica, part in zip(replicas, parts, strict=True))
+        replicas = self._replicas_at(self._flat.read()) if self._in_place else self._replicas
         return {
             "of": self._identity(self._initial, self._flat),
             "t": self.t,
@@ -396,11 +396,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         parts = [replica.x for replica in self._replicas]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
-
-def _restore(replicas: PartStates, before: PartStates, places: list[slice]) -> PartStates:
-    """Replicas with the previous x at some places of the whole vector."""
-    x, old = (torch.cat([replica.x for replica in some]) for some in (replicas, before))
-    for place in places:
-        x[place] = old[place]
-    parts = x.split([replica.x.numel() for replica in replicas])
-    return tuple(replace(replica, x=part) for replica, part in zip(replicas, parts, strict=True))
+    def _replicas_at(self, x: Tensor) -> PartStates:
+        """The replicas of all parts, with the parameters x [d]."""
+        parts = zip(self._replicas, x.split(self._initial.sizes), strict=True)
+        return tuple(replace(replica, x=part) for replica, part in parts)
