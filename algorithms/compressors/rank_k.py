@@ -75,9 +75,5 @@ class RankK(Compressor):
 
     def _draw(self, key: MessageKey) -> Tensor:
         """Q of all matrices side by side: [W, Σ n·r], or [Σ n·r] for the server's message."""
-        seeds, count = key.seeds(), sum(rows * columns for rows, columns in self._sides(rows=False))
-        draws = [
-            torch.randn(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-            for seed in seeds.flatten().tolist()
-        ]
-        return torch.stack(draws).view(*seeds.shape, count)
+        count = sum(rows * columns for rows, columns in self._sides(rows=False))
+        return key.draw(lambda generator: torch.randn(count, dtype=torch.float64, generator=generator))

@@ -136,10 +136,5 @@ def uniform(name: str, key: MessageKey | None, x: Tensor, shard: Shard) -> Tenso
     """
     if key is None:
         raise ValueError(f"{name} draws from a key: pass one that names seed, direction, round and workers")
-    seeds = key.seeds()
-    draws = [
-        torch.rand(shard.d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-        for seed in seeds.flatten().tolist()
-    ]
-    drawn = torch.stack(draws).view(*seeds.shape, -1)[..., shard.begin : shard.end]
-    return drawn.to(x.device).expand(x.shape)
+    drawn = key.draw(lambda generator: torch.rand(shard.d, dtype=torch.float64, generator=generator))
+    return drawn[..., shard.begin : shard.end].to(x.device).expand(x.shape)

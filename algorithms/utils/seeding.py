@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -39,3 +40,9 @@ class MessageKey(NamedTuple):
         if self.workers is None:
             return torch.tensor(keyed_seed(self.seed, self.direction, "server", self.round))
         return torch.tensor([keyed_seed(self.seed, self.direction, i, self.round) for i in self.workers])
+
+    def draw(self, sample: Callable[[torch.Generator], Tensor]) -> Tensor:
+        """What `sample` draws for every message, on the CPU with a generator of its own: [W, n], or [n]."""
+        seeds = self.seeds()
+        drawn = [sample(torch.Generator().manual_seed(seed)) for seed in seeds.flatten().tolist()]
+        return torch.stack(drawn).view(*seeds.shape, -1)
