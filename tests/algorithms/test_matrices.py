@@ -93,6 +93,27 @@ def test_muon_is_torch_s_up_to_its_bfloat16():
     assert_close(found, torch.cat([part.detach().flatten() for part in x]).double(), 0.01)
 
 
+def test_a_scheduler_may_take_muon_s_momentum_down_to_zero_and_up_again():
+    """B is then the last gradient, as torch's is; without momentum at the start there is no B to begin one in."""
+    drawn, shape = torch.Generator().manual_seed(3), (4, 3)
+    ours, theirs = (torch.nn.Parameter(torch.zeros(shape)) for _ in range(2))
+    layout = laid_out([("x", shape, "matrix")])
+    optimizers = [
+        CompressedOptimizer([ours], "muon", lr=0.1, layout=layout),
+        torch.optim.Muon([theirs], lr=0.1, weight_decay=0.0, adjust_lr_fn="original"),
+    ]
+    for momentum in (0.9, 0.0, 0.9):
+        ours.grad = theirs.grad = torch.randn(shape, generator=drawn)
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["momentum"] = momentum
+            optimizer.step()
+    assert_close(ours.detach().double(), theirs.detach(), 0.01)
+    with pytest.raises(
+        ValueError, match=r"momentum=0\.5: a group of this method may set lr, weight_decay, compressor"
+    ):
+        CompressedOptimizer([{"params": ours, "momentum": 0.5}], "muon", lr=0.1, layout=layout, momentum=0.0)
+
+
 def first_factors(algorithm: Algorithm) -> dict[str, list[list[float]]]:
     """Q of every compressed tensor before the first round, by its name."""
     assert isinstance(algorithm, LowRank)

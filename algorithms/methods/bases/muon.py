@@ -67,12 +67,11 @@ class Muon(Update):
 
     def direction(self, u: Tensor, moments: MuonMoments, t: int) -> tuple[Tensor, MuonMoments]:
         matrices, others = self._split.apart(u)
-        b = ahead = matrices
-        if self.momentum:
-            b = self.momentum * moments.b + (1 - self.momentum) * matrices
+        ahead, b = matrices, moments.b
+        if b.shape[-1]:  # there was momentum at the start
+            b = self.momentum * b + (1 - self.momentum) * matrices
             ahead = (1 - self.momentum) * matrices + self.momentum * b if self.nesterov else b
         rest, (m, v) = self.others.direction(others, AdamMoments(moments.m, moments.v), t)
-        b = b if self.momentum else moments.b  # which is nothing
         return self._split.together(self._orthogonal(ahead), self.others_lr * rest), MuonMoments(b, m, v)
 
     def step(self, x: Tensor, u: Tensor, moments: MuonMoments, lr: Lr, t: int) -> tuple[Tensor, MuonMoments]:
@@ -86,7 +85,8 @@ class Muon(Update):
         check_layout(self.layout, d)
 
     def hyperparameters(self) -> dict[str, Any]:
-        return super().hyperparameters() | {"momentum": self.momentum}
+        # Without momentum there is no B, in which a scheduler could begin one.
+        return super().hyperparameters() | ({"momentum": self.momentum} if self.momentum else {})
 
     @property
     def _split(self) -> Split:
