@@ -293,9 +293,11 @@ class Algorithm:
     def with_compressor(self, compressor: Compressor | None) -> Self:
         """This algorithm with another compressor where it has its uplink's now; with None dense in both directions.
 
-        Raises ValueError if the method sends floats and the compressor does not. Raises it too for a method that
-        moves by signs without a scale, because its step size suits no other compressor.
+        Raises ValueError for anything else, and if the method sends floats and the compressor does not. Raises it too
+        for a method that moves by signs without a scale, because its step size suits no other compressor.
         """
+        if not isinstance(compressor, Compressor | None):
+            raise ValueError(f"compressor={compressor!r}: must be a Compressor, such as TopK(k=3), or None")
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
         for one in (self.uplink.compressor, self.downlink.compressor) if compressor is None else (ours,):

@@ -123,6 +123,7 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
     ("group", "said"),
     [
         ({"compressor": TopK(k=9)}, "k=9"),
+        ({"compressor": "top_k"}, r"compressor='top_k': must be a Compressor, such as TopK\(k=3\), or None"),
         ({"eps": 1e-8}, r"eps=1e-08: ε is ν of the update rule, as in update=AMSGrad\(nu=1e-8\)"),
         ({"foreach": None}, "foreach=None: a group of this method may set lr, weight_decay, betas, compressor"),
         ({"algorithm": "cd_adam"}, "ZeroRedundancyOptimizer"),
