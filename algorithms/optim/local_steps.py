@@ -144,11 +144,12 @@ class LocalSteps(torch.optim.Optimizer):
             states = {number: dict(one) for number, one in state_dict["state"].items()}
             [own] = [one.pop(_STATE_KEY) for one in states.values() if _STATE_KEY in one]
             here = self._state(_states_in_order({**state_dict, "state": states}))
+            own = {**own, "inner": here["inner"]}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(
                 f"this is no state_dict of a {type(self).__name__}: {_STATE_KEY} or param_groups is missing"
             ) from error
-        check_state({**own, "inner": here["inner"]}, here, here["of"], type(self).__name__)
+        check_state(own, here, here["of"], type(self).__name__)
         self.inner.load_state_dict({**state_dict, "state": states})
         self.param_groups, self.state = self.inner.param_groups, self.inner.state  # torch made new ones
         own = to_device(own, self._flat.device)
@@ -308,5 +309,5 @@ def _check_local_steps(method: Algorithm, name: str) -> Method:
     if isinstance(method, Method) and type(method).local is Method.local:
         return method
     if method.has_local_models:
-        raise ValueError(f"{name}: its local steps need its own update; run it in the harness (experiments.run)")
+        raise ValueError(f"{name}: has fragments or local steps of its own; run it in the harness (experiments.run)")
     raise ValueError(f"{name}: has no local steps; use CompressedOptimizer")

@@ -135,6 +135,7 @@ def test_state_and_groups_are_those_of_the_optimizer_inside() -> None:
         (lambda state: state["param_groups"][0].update(params=[0]), "digest"),
         (lambda state: own(state).pop("of"), "no state_dict of a LocalSteps"),
         (lambda state: state["state"][0].pop("local_steps"), "no state_dict of a LocalSteps"),
+        (lambda state: state["state"][0].update(local_steps=None), "no state_dict of a LocalSteps"),
         (lambda state: state.pop("state"), "no state_dict of a LocalSteps"),
         (lambda state: own(state)["of"].update(inner="SGD"), "of inner SGD, not AdamW"),
     ],
@@ -207,7 +208,8 @@ def inside() -> torch.optim.Optimizer:
 
 test_what_cannot_work_is_refused = refusals(
     (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
-    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: its local steps need its own"),
+    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: has fragments or local steps of"),
+    (lambda: LocalSteps(inside(), "diloco", fragments=2), "diloco: has fragments or local steps of its own"),
     (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
     (lambda: LocalSteps(inside(), "diloco", perod=5), "no option 'perod'; did you mean period"),
     (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 workers"),
