@@ -90,9 +90,10 @@ class SideBySide:
     def check(self) -> None:
         """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""
         for part, size in zip(self.parts, self.sizes, strict=True):
-            if part.stages(1) != (part,) or type(part).server is not Algorithm.server:
+            own = type(part)
+            if part.stages(1) != (part,) or (own.server, own.replica) != (Algorithm.server, Algorithm.replica):
                 raise ValueError(
-                    f"{type(part).__name__}: has several exchanges in a round, or a server that takes steps, which "
+                    f"{own.__name__}: has several exchanges in a round, or a server or replica of its own, which "
                     "optimizer and hook have not: run it in the harness (experiments.run)"
                 )
             part.check(size)

@@ -26,6 +26,7 @@ from .optimizer_state import to_device
 _GRADIENT_STEPS = (
     "start_workers",
     "start_moments",
+    "variance_reduced_gradient",
     "worker_message",
     "worker",
     "server",

@@ -1,5 +1,6 @@
 """Gradients at the previous model: DASHA-MVR against plain loops and DASHA, and what a trainer asks of its task."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,12 +12,14 @@ from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, row
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import dense
 from algorithms.core.update_rules import SGD
 from algorithms.methods.dasha import dasha
 from algorithms.methods.dasha_mvr import dasha_mvr
 from algorithms.methods.marina import Coin
 from algorithms.methods.sgd import sgd
 from algorithms.methods.vr_marina import vr_marina
+from algorithms.optim.ddp_hook import compressed
 from algorithms.optim.optimizer import CompressedOptimizer
 from data.synthetic import synthetic
 from experiments.cluster.base import Simulated
@@ -102,7 +105,31 @@ def test_a_trainer_asks_for_both_gradients_on_one_batch(monkeypatch):
     assert "gradient_calls" not in after(1, dasha(HALF, SGD()), 2).evaluate()[0]
 
 
+class Corrected(Algorithm):
+    """A method of a user's, with a correction that a hook for gradients would leave out."""
+
+    looks_back = True
+
+    def variance_reduced_gradient(self, gradient, earlier, state, t):
+        return 2 * gradient - earlier
+
+
+class Averaged(Algorithm):
+    """A method of a user's, with a step that an optimizer would leave out."""
+
+    def replica(self, payload, state, lr, t):
+        return replace(super().replica(payload, state, lr, t), x=state.x)
+
+
 test_what_cannot_work_is_refused = refusals(
+    (
+        lambda: compressed([torch.nn.Parameter(torch.zeros(9))], Corrected(dense(), dense(), SGD())),
+        "this method does",
+    ),
+    (
+        lambda: CompressedOptimizer([torch.nn.Parameter(torch.zeros(9))], Averaged(dense(), dense(), SGD()), lr=0.1),
+        "Averaged: has several exchanges in a round, or a server or replica of its own",
+    ),
     (lambda: dasha_mvr(TopK(k=2), SGD()), "DASHA needs an unbiased compressor"),
     (lambda: dasha_mvr(HALF, SGD(), b=1.5), r"b=1.5: must lie in \[0, 1\]"),
     (

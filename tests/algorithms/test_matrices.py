@@ -230,7 +230,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: cuts(powersgd(Identity(), LAYOUT), problem.D, 2), "PowerSGD: may need the whole vector"),
     (lambda: cuts(ef21_muon(TopK(k=2), LAYOUT), problem.D, 2), "EF21Muon: may need the whole vector"),
     (lambda: optimized(powersgd(Identity(), LAYOUT)), "PowerSGD: has several exchanges in a round"),
-    (lambda: optimized(ef21_muon(TopK(k=2), LAYOUT)), "a server that takes steps"),
+    (lambda: optimized(ef21_muon(TopK(k=2), LAYOUT)), "a server or replica of its own"),
     (lambda: powersgd(Identity(), LAYOUT, rank=0), "rank=0: must be at least 1"),
     (lambda: ef21_muon(TopK(k=2), LAYOUT, beta=0.0), r"beta=0\.0: must lie"),
     (lambda: muon(Identity(), LAYOUT, others_lr=-1.0), "others_lr=-1.0: must not be negative"),
