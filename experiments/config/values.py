@@ -27,8 +27,10 @@ def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
     except pydantic.ValidationError as error:
         if {one["type"] for one in error.errors()} == {"literal_error"}:
             raise UsageError(unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))) from error
-        said = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in error.errors()))
-        raise UsageError(f"{place}={value}: must be {said.replace('array', 'list')}{hint}") from error
+        found = ("should have more items" if one["type"] == "missing" else one["msg"] for one in error.errors())
+        said = " or ".join(dict.fromkeys(text.partition("should ")[2] or f"be {text}" for text in found))
+        said = said.replace(" or be ", " or ").replace("array", "list")
+        raise UsageError(f"{place}={value}: must {said}{hint}") from error
     except ValueError as error:
         raise UsageError(f"{place}={value}: must be a finite number") from error
 
