@@ -90,7 +90,7 @@ def plan(**request: object) -> pd.DataFrame:
         raise UsageError(f"{missing[0]}=: not given; --help explains the keys")
     link = {"bandwidth": quantity("bandwidth", given["bandwidth"], "Mbit"), "workers": given["workers"]}
     link |= {"latency": quantity("latency", given["latency"]), "computing": quantity("step", given["step"])}
-    where = network({f"network.{key}": str(value) for key, value in link.items()})
+    where = network({key: str(value) for key, value in link.items()}, prefix="")
     compressing, layout = quantity("compressing", given["compressing"]), layout_of(given["model"], given["d"])
     runs = contenders(given["track"], given["level"], layout, where.workers or 1, given["results_dir"])
     found = advise(times(runs, where, compressing))

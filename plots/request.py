@@ -110,18 +110,16 @@ def positive(key: str, value: str) -> float:
     return number
 
 
-def network(request: Mapping[str, str]) -> Network:
-    """The network that the keys of NETWORK name. Raises UsageError."""
+def network(request: Mapping[str, str], prefix: str = "network.") -> Network:
+    """The network that the keys with this prefix describe. Raises UsageError."""
     from plots.runs.network import Network  # which imports pandas
 
-    given = {
-        key.removeprefix("network."): text for key, text in request.items() if key.startswith("network.") and text
-    }
+    given = {key.removeprefix(prefix): text for key, text in request.items() if key.startswith(prefix) and text}
     try:
         return Network(**given)  # type: ignore[arg-type]  (pydantic reads texts)
     except ValidationError as error:
         first = error.errors()[0]
-        key = "".join(f"network.{name}={given[str(name)]}: " for name in first["loc"][:1])
+        key = "".join(f"{prefix}{name}={given[str(name)]}: " for name in first["loc"][:1])
         raise UsageError(f"{key}{first['msg']}") from error
 
 

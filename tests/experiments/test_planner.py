@@ -111,7 +111,8 @@ def test_part_of_a_parameter_is_one():
         ({"bandwidth": "1GB"}, "bandwidth=1GB: must be a number and one of the units kbit, mbit, gbit"),
         ({"step": "80Mbit"}, "step=80Mbit: must be a number and one of the units ns, us, ms, s"),
         ({"step": ""}, "step=: not given"),
-        ({"workers": "2.5"}, "network.workers=2.5: Input should be a valid integer"),
+        ({"workers": "2.5"}, "workers=2.5: Input should be a valid integer"),
+        ({"bandwidth": "0"}, "bandwidth=0.0: Input should be greater than 0"),
         ({"latncy": "1ms"}, "latncy: no such key; did you mean latency?"),
         ({"model": "resnet19", "d": ""}, "model=resnet19: no such task; give d="),
         ({"model": "logreg/digits", "d": ""}, "model=logreg/digits: this task has no network; give d="),
@@ -123,7 +124,7 @@ def test_part_of_a_parameter_is_one():
 def test_what_is_refused(words: dict[str, str], message: str):
     with pytest.raises(UsageError) as error:
         plan.plan(**{"d": "2e6", "workers": 16, "bandwidth": "1Gbit", "step": "80ms", **words})
-    assert message in str(error.value)
+    assert str(error.value).startswith(message)
 
 
 def test_one_entry_is_too_few(monkeypatch: pytest.MonkeyPatch):
