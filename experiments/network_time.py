@@ -59,8 +59,10 @@ def show(request: dict[str, str], console: Console) -> None:
         for bandwidth in request["network.bandwidth"].split(",")
         for topology in request["network.topology"].split(",")
     ]
-    frame = variant_rows(latest(distinguish(chosen_runs(request))))
-    y = chosen("y", request["y"], [name for name in map(str, frame) if column(name).filled_by == "task"])
+    runs = chosen_runs(request)
+    frame = variant_rows(latest(distinguish(runs)))
+    measured = dict.fromkeys(name for run in runs for name in run.rows)
+    y = chosen("y", request["y"], [name for name in measured if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
     for task, rows in frame.groupby("task", sort=False):
         times = seconds_to(rows, y, level, networks)

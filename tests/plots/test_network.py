@@ -149,7 +149,7 @@ def test_the_command_prints_a_table(tmp_path, capsys) -> None:
         ([], "level=: give the value of y"),
         (["level=1", "network.workers=none"], "network.workers=none: Input should be a valid integer"),
         (["level=1", "network.bandwidth=0"], "network.bandwidth=0: Input should be greater than 0"),
-        (["level=1", "y=train_los"], "y=train_los"),
+        (["level=1", "y=seed"], "y=seed: no such choice; Valid: train_loss, grad_norm, train_accuracy, extra\n"),
     ],
 )
 def test_what_is_refused(words: list[str], message: str, tmp_path, capsys) -> None:
