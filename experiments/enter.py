@@ -27,8 +27,9 @@ from common.progress import duration
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import choices, packages_of, roots, split, value_of
+from experiments.config.messages import refuse_misspelt
 from experiments.config.run import LAUNCH, launch_of, path_name
-from experiments.config.schema import UNCHANGING, LaunchConfig
+from experiments.config.schema import UNCHANGING, LaunchConfig, RunConfig
 from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, write
 from experiments.entries.parts import parts_of
@@ -65,6 +66,9 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     """The candidates and seeds of a command line. Raises UsageError."""
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
+    of_runs = {one.name for one in fields(RunConfig)}
+    own = [*_OWN, *_METHOD, *LAUNCH, *UNCHANGING]
+    refuse_misspelt((word for word in given if word.partition("=")[0] not in of_runs), own, roots(packages))
     if not algorithm or "track" not in asked:
         raise UsageError("give a method and a track, such as algorithm=cd_adam track=digits")
     track = read_track(asked["track"], packages)

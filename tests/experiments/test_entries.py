@@ -86,11 +86,17 @@ def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
         ("seeds=[1.0]", "seeds="),
         ("seeds=[true]", "seeds="),
         ("track=digit", "digits"),
+        ("compresor=top_k", "compresor: no such key; did you mean compressor?"),
     ],
 )
 def test_what_a_track_fixes_is_not_set(word: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         enter.read(["track=digits", "algorithm=cd_adam", word])
+
+
+def test_a_misspelt_key_is_named() -> None:
+    with pytest.raises(UsageError, match=r"algoritm: no such key; did you mean algorithm\?"):
+        enter.read(["track=digits", "algoritm=cd_adam"])
 
 
 def test_an_entry_is_named_after_what_changes_the_method(tmp_path: Path) -> None:
