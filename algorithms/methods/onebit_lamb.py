@@ -72,8 +72,7 @@ class OnebitLamb(Lamb):
 
     def _scale(self, m: Tensor) -> Tensor:
         """σ_j = mean_i r_i / r_j, r_j = ‖m_j‖/√d_j, so that m has one scale everywhere; 1 where m_j is zero."""
-        sizes = self.of_tensors(torch.ones_like(m), lambda part: torch.linalg.vector_norm(part, dim=-1))
-        typical = self.lengths(m) / sizes
+        typical = self.lengths(m) / self.lengths(torch.ones_like(m))
         return torch.where(typical > 0, typical.mean(-1, keepdim=True) / typical, 1.0)
 
 

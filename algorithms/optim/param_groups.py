@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ..core.algorithm import Algorithm
 from ..core.grouped import SideBySide
 from ..registry import load_method, parameters, unlike
+from ..utils.words import check_words
 
 _TORCH_OPTIONS = (
     *("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize"),
@@ -51,8 +52,7 @@ def resolve_algorithm(algorithm: Algorithm | str, options: Mapping[str, Any]) ->
 
 def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
     """The algorithm, with a scale for each parameter if `partition` is "layer". Raises ValueError."""
-    if partition not in get_args(Partition):
-        raise ValueError(f"partition={partition!r}: must be {' or '.join(map(repr, get_args(Partition)))}")
+    check_words(with_partition, locals())
     return algorithm if partition == "whole" else algorithm.with_blocks(sizes)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...utils.layout import Layout, Split, check_layout
-from ...utils.linalg import product
+from ...utils.linalg import cut, joined, product
 from . import Adam, AdamMoments, Lr, Update, check_shares
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
@@ -94,14 +94,9 @@ class Muon(Update):
 
     def _orthogonal(self, matrices: Tensor) -> Tensor:
         """s(m, n)·NS(X) of all matrices side by side."""
-        blocks = self._split.chosen
-        parts = zip(blocks, matrices.split([block.size for block in blocks], -1), strict=True)
-        steps = [
-            factor(self.scale, block.rows, block.columns)
-            * newton_schulz(part.unflatten(-1, (block.rows, block.columns))).flatten(-2)
-            for block, part in parts
-        ]
-        return torch.cat(steps, -1) if steps else matrices
+        shapes = [(block.rows, block.columns) for block in self._split.chosen]
+        parts = zip(shapes, cut(matrices, shapes), strict=True)
+        return joined([factor(self.scale, *shape) * newton_schulz(part) for shape, part in parts], matrices[..., :0])
 
 
 def factor(scale: Scale, m: int, n: int) -> float:
