@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..utils.rounding import floored_share
 from ..utils.seeding import MessageKey
 from .base import Compressor
 from .packing import pack, pack_codes, table, unpack, unpack_codes
@@ -77,7 +78,7 @@ class AdaptiveLevels(Compressor):
 
     def _count(self, d: int) -> int:
         """The sum of w_b over all groups."""
-        return 2 * int(self.mean_bits * -(-d // self.block) / 2)
+        return 2 * (floored_share(self.mean_bits, -(-d // self.block)) // 2)
 
     def _pairs(self, scale: Tensor, d: int) -> Tensor:
         """w_b/2 of every group [..., G], uint8."""

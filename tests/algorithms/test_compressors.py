@@ -171,6 +171,11 @@ def test_a_ratio_is_the_decimal_number_that_was_written(ratio, d, k):
     assert TopK(ratio=ratio).count(d) == RandomK(ratio=ratio).count(d) == k
 
 
+def test_mean_bits_are_the_decimal_number_that_was_written():
+    """0.7 bits of 180 groups are 63 pairs; the product of the binary number and 180 lies below 126."""
+    assert AdaptiveLevels(0.7, 8).bits(180 * 8) == 2 * 63 * 8 + 35 * 180
+
+
 # `partition: layer`: blocks are compressed as if each were alone.
 
 SIZES = (13, 8, 1, 15)
