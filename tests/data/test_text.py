@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from data_support import Web
+from real_data import linked
 
 from common.errors import DataError
 from data import markov as source
@@ -18,7 +19,6 @@ from data.dataset import Text
 from data.markov import markov
 
 WORDS = b"Now is the winter of our discontent\nMade glorious summer by this sun of York;\n"
-REAL = Path(__file__).parents[2].parent / "shared" / "data" / "text"
 
 
 def text(content: bytes = WORDS) -> Text:
@@ -64,10 +64,10 @@ def test_it_is_fetched_once(words: None, web: Web, tmp_path: Path) -> None:
 
 
 def test_the_real_text(tmp_path: Path) -> None:
-    if not REAL.is_dir():
-        pytest.skip(f"the real text is not in {REAL}")
-    (tmp_path / "tinyshakespeare.xz").symlink_to(REAL / "tinyshakespeare.xz")
-    found = shakespeare.load(tmp_path)
+    folder = linked(tmp_path / "data")
+    if not (folder / "text").is_dir():
+        pytest.skip("the real text is not beside the LibSVM sets")
+    found = shakespeare.load(folder)
     assert (len(found.train), len(found.held_out)) == (1003854, 111540)
     assert bytes(found.alphabet[:13]) == b"\n !$&',-.3:;?"
     assert len(found.alphabet) == 65

@@ -1,11 +1,11 @@
 """Nonconvex logistic regression (7.1) against automatic differentiation, and EF21's step size and method on it."""
 
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from real_data import linked
 from reference.plain_loop import LAMBDA, parts
 from reference.plain_loop import local_gradient as gradient
 from run_support import go, rows
@@ -209,7 +209,6 @@ def test_memory_of_wide_rows() -> None:
     assert peak < 20e6
 
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "libsvm"
 EF21 = ["task=logreg/breast_cancer", "algorithm=ef21", "algorithm.uplink_only=true", "algorithm.dense_start=true"]
 
 
@@ -226,7 +225,6 @@ def smoothness() -> tuple[float, float]:
     return whole, np.sqrt(np.mean(np.square(others)))
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the LibSVM sets are not at {SHARED}")
 @pytest.mark.parametrize(
     ("name", "smoothness", "worker_smoothness", "step"),
     [
@@ -238,8 +236,7 @@ def smoothness() -> tuple[float, float]:
 )
 def test_published_values_are_met(name, smoothness, worker_smoothness, step, tmp_path):
     """Of EF21's authors' code with k = 1; it gives the last worker the rows that are left out here, hence 0.1 %."""
-    (tmp_path / f"{name}.xz").symlink_to(SHARED / f"{name}.xz")
-    task = LogisticRegression(load(name, tmp_path), workers=20, seed=0)
+    task = LogisticRegression(load(name, linked(tmp_path / "data")), workers=20, seed=0)
     assert task.smoothness() == pytest.approx((smoothness, worker_smoothness), rel=1e-3)
     algorithm = ef21(TopK(k=1), SGD())
     assert algorithm.step_size(*task.smoothness(), 20, task.d) == pytest.approx(step, rel=1e-3)

@@ -76,20 +76,10 @@ def test_what_cannot_win_is_named(tmp_path: Path) -> None:
     assert choice.note == "loss ends above its start: lr=0.25; not finished: lr=0.3 seed=1"
 
 
-def test_the_metric_that_the_record_names_decides(tmp_path: Path) -> None:
-    path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    declared = {"metric": "margin", "columns": [{"name": "margin", "better": "higher", "label": "least margin"}]}
-    change(path, "environment.json", lambda _: declared)
-    rewrite(path, lambda row: row | {"margin": 1 - row["lr"]})
-    choice = only(tmp_path)
-    assert (choice.lr, choice.value) == (0.1, pytest.approx(0.9))
-    assert "the highest mean of the least margin over" in choice.rule
-
-
 @pytest.mark.parametrize("declared", ["lower", "higher", ""])
-def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_path: Path) -> None:
+def test_the_metric_of_the_record_decides_where_a_direction_is_declared(declared: str, tmp_path: Path) -> None:
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
-    mine = {"name": "mine", "better": declared}
+    mine = {"name": "mine", "better": declared, "label": "least margin"}
     change(path, "environment.json", lambda facts: facts | {"columns": [mine] if declared else [], "metric": "mine"})
     rewrite(path, lambda row: row | {"mine": (row["lr"] - 0.15) * row["round"]})
     rows = results(find(tmp_path))
@@ -103,7 +93,10 @@ def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_
     for ask in asked if not declared else ():
         with pytest.raises(UsageError, match=r'add Column\("mine", better=...\) to the `columns` of its task'):
             ask()
-    assert ("gradient norm" in only(tmp_path).rule) == (not declared)
+    choice = only(tmp_path)
+    best, rule = {"lower": (0.1, "lowest geometric"), "higher": (0.2, "highest"), "": (None, "")}[declared]
+    assert best is None or (choice.lr, choice.value) == (best, pytest.approx((best - 0.15) * 100))
+    assert (f"the {rule} mean of the least margin over" if declared else "gradient norm") in choice.rule
 
 
 def test_a_metric_that_no_run_has(place: Path) -> None:
