@@ -77,7 +77,7 @@ def test_what_cannot_win_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("declared", ["lower", "higher", ""])
-def test_the_metric_of_the_record_decides_where_a_direction_is_declared(declared: str, tmp_path: Path) -> None:
+def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_path: Path) -> None:
     path = folder(tmp_path, "a", lrs=(0.1, 0.2))
     mine = {"name": "mine", "better": declared, "label": "least margin"}
     change(path, "environment.json", lambda facts: facts | {"columns": [mine] if declared else [], "metric": "mine"})
