@@ -19,7 +19,7 @@ from algorithms.core.update_rules import AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.local_steps import LocalSteps
 from algorithms.optim.optimizer import CompressedOptimizer
-from algorithms.optim.optimizer_state import round_state
+from algorithms.optim.optimizer_state import round_state, with_digest
 from experiments.cluster.base import Simulated
 
 FAST = ["cd_adam", "naive natural", "quantized_adam clipped"]
@@ -209,6 +209,11 @@ def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed():
         refused(state, "damaged: its digest does not match")
 
 
+def beside_the_server(state: dict) -> dict:
+    """The state as another rank of its node saves it."""
+    return with_digest({name: part for name, part in state.items() if name != "digest"} | {"server": None})
+
+
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
@@ -220,6 +225,10 @@ def test_one_flipped_bit_in_any_tensor_of_a_state_is_noticed():
         (lambda state: state["param_groups"][0].update(lr=-1.0), "lr=-1.0"),
         (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer.s group"),
         (lambda state: state["state"][0]["of"].pop("d"), "of d unknown, not 32"),
+        (
+            lambda state: state["state"][0].update(beside_the_server(state["state"][0])),
+            "no server: every rank loads its",
+        ),
     ],
 )
 def test_a_damaged_state_is_refused_in_words(damage, match):
