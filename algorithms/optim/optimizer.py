@@ -354,7 +354,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         own, of = self._state(), self._identity(self._initial, self._flat)
         check_state(found, own, of, type(self).__name__, "; algorithms.optim.checkpoint loads on other ranks")
         try:
-            for row in read_settings(groups, self._settable):
+            for group, row in zip(groups, read_settings(groups, self._settable), strict=True):
+                len(group["params"])  # which torch reads next
                 check_step_size(row["lr"])
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error

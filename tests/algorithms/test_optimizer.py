@@ -222,6 +222,7 @@ def beside_the_server(state: dict) -> dict:
         (lambda state: state["state"][0].pop("server"), "digest"),
         (lambda state: state.pop("param_groups"), "param_groups: TypeError"),
         (lambda state: state["param_groups"][0].pop("lr"), "param_groups: KeyError"),
+        (lambda state: state["param_groups"][0].pop("params"), "param_groups: KeyError"),
         (lambda state: state["param_groups"][0].update(lr=-1.0), "lr=-1.0"),
         (lambda state: state["param_groups"][0].update(params=[0]), "size of optimizer.s group"),
         (lambda state: state["state"][0]["of"].pop("d"), "of d unknown, not 32"),
