@@ -208,16 +208,14 @@ def compress_replicas(
 
 def _param_groups(model: nn.Module) -> dict[str, Any]:
     """FSDP's parameter groups by module name. Raises ValueError if one cannot be compressed."""
-    found: dict[str, Any] = {}
+    trained: dict[str, Any] = {}
     for name, module in model.named_modules():
-        if isinstance(module, FSDPModule):
-            groups = module._get_fsdp_state()._fsdp_param_groups
-            if len(groups) > 1:
-                raise ValueError(f"module {name!r}: fully_shard with several meshes is not supported")
-            if groups and groups[0] not in found.values():  # several modules may be one unit
-                found[name] = groups[0]
-    trained = {}
-    for name, group in found.items():
+        groups = module._get_fsdp_state()._fsdp_param_groups if isinstance(module, FSDPModule) else []
+        if len(groups) > 1:
+            raise ValueError(f"module {name!r}: fully_shard with several meshes is not supported")
+        if not groups or groups[0] in trained.values():  # several modules may be one unit
+            continue
+        group = groups[0]
         params = _trainable(group)
         if group._all_reduce_hook is not None:
             raise ValueError(f"module {name!r}: it already has an all-reduce hook; call compress_replicas once")
