@@ -202,7 +202,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 self._skip_round(self._flat.gradient_flags())
             return loss
         t, wrong, count = self.t + 1, None, len(self._flat.params)
-        settings, current, gradient, x = self._settings, self._current, self._flat.zeros(), self._master()
+        settings, current, x = self._settings, self._current, self._master()
         # A rank that cannot step still takes part in the exchange, or the others would wait for it.
         try:
             settings = self._read_groups(self._active)  # ranks compare them even if they are out of range
@@ -211,7 +211,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             current = self._current if settings == self._settings else with_settings(self._initial, settings)
             gradient = self._flat.gradient(getattr(self, "grad_scale", None))
         except ValueError as error:
-            wrong = error
+            wrong, gradient = error, self._flat.zeros()
         lrs = [row["lr"] for row in (self._settings if wrong else settings)]
         if self._nodes:
             gradient = self._nodes.mean(gradient)
