@@ -30,9 +30,9 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     `experiments.entries.parts.parts_of` describes them.
 
     A case is two such entries on one task. A row's `cases` counts them. In `both` of them every run of both entries
-    reached the level; in `one_alone` and `other_alone` those of one entry alone. Over the first, `times` is how many
-    times fewer bits `other` needs than `one`: a geometric mean over cases and seeds, with a 95 % interval of the
-    seeds.
+    reached the level; in `one_alone` and `other_alone` those of one entry, and not all of the other's. Over the
+    first, `times` is how many times fewer bits `other` needs than `one`: a geometric mean over cases and seeds, with
+    a 95 % interval of the seeds.
     """
     pairs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for part, values in parts.items():
@@ -45,13 +45,15 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     for (part, one, other), names in pairs.items():
         logs, alone, cases = [], [0, 0], 0
         for bits, is_bound in tasks:
-            reach = bits.notna().all() & ~is_bound.any()
+            misses = is_bound.any()
+            reach = bits.notna().all() & ~misses
             for mine, theirs in names:
-                if reach[mine] and reach[theirs]:
-                    logs.append(np.log(bits[mine] / bits[theirs]))
-                alone[0] += reach[mine] and not reach[theirs]
-                alone[1] += reach[theirs] and not reach[mine]
-                cases += 1
+                if {mine, theirs} <= set(bits):
+                    if reach[mine] and reach[theirs]:
+                        logs.append(np.log(bits[mine] / bits[theirs]))
+                    alone[0] += bool(reach[mine] and misses[theirs])
+                    alone[1] += bool(reach[theirs] and misses[mine])
+                    cases += 1
         mean = np.exp(np.mean(logs or [[np.nan]], axis=0))
         found.append((part, one, other, cases, len(logs), *alone, *statistics.geometric_interval(mean)))
     return pd.DataFrame(found, columns=COLUMNS[1:])

@@ -90,8 +90,7 @@ def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
     complete = bits.columns[bits.notna().all() & ~is_bound.any()]
     totals = stats.gmean(bits[complete])
     for name, mine in needs.groupby("algorithm"):
-        own = bits[name].dropna().to_numpy()
-        measured = {"bits": statistics.geometric_interval(own, bool(is_bound[name].any()))}
+        measured = {"bits": statistics.geometric_interval(bits[name].to_numpy(), bool(is_bound[name].any()))}
         for width in (32, 16):
             rivals = pd.Series(totals, complete)[facts.loc[complete, "width"] == width]
             is_known = len(rivals) > 0 and name in complete

@@ -50,22 +50,27 @@ def geometric_interval(values: np.ndarray, is_bound: bool = False) -> tuple[floa
     """The geometric mean of a sample and the ends of its 95 % interval, Student's t on the logarithms.
 
     `is_bound`: some values are lower bounds. Then the mean and the lower end are lower bounds too, and the upper end
-    is infinite. A single value has no interval (NaN).
+    is infinite. Missing values are left out. A single value has no interval (NaN), and none has no mean either.
     """
-    logs = np.log(values)
-    half = stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs) if len(logs) > 1 else np.nan
-    mean, low, high = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
+    with np.errstate(divide="ignore", invalid="ignore"):  # a lower bound may be 0
+        logs = np.log(values[~np.isnan(values)])
+        half = stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs) if len(logs) > 1 else np.nan
+        mean = logs.mean() if len(logs) else np.nan
+    mean, low, high = np.exp([mean, mean - half, mean + half])
     return float(mean), float(low), math.inf if is_bound else float(high)
 
 
 def over_tasks(needs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The geometric mean over tasks of the bits of each seed (row) and algorithm (column), and whether it is a bound.
 
-    A run that missed the level counts with all bits that it spent. The mean is then a lower bound.
+    A run that missed the level counts with all bits that it spent. The mean is then a lower bound. It is missing if
+    the seed has not run on every task.
     """
-    each = needs.assign(bits=needs["bits"].fillna(needs["spent"]).map(math.log), is_bound=needs["bits"].isna())
-    parts = each.groupby(["seed", "algorithm"])
+    spent = needs["bits"].fillna(needs["spent"])  # 0 if the run diverged before it was evaluated again
+    logs = [math.log(bits) if bits else -math.inf for bits in spent.tolist()]
+    parts = needs.assign(bits=logs, is_bound=needs["bits"].isna()).groupby(["seed", "algorithm"])
     bits, is_bound = parts["bits"].mean().map(math.exp), parts["is_bound"].any()
+    bits = bits.where(parts.size() == needs.index.unique("task").size)
     return bits.unstack(), is_bound.unstack(fill_value=False)
 
 
@@ -82,10 +87,11 @@ def differences(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
 def signed_rank(differences: np.ndarray) -> tuple[float, int]:
     """Wilcoxon's signed-rank test: the exact two-sided p, and the sign with the larger sum of ranks.
 
-    Zeros are left out. scipy.stats.wilcoxon has no exact p for more than 13 differences with ties, which are usual
-    here.
+    Differences of 0, up to rounding, are left out. scipy.stats.wilcoxon has no exact p for more than 13 differences
+    with ties, which are usual here.
     """
-    found = np.round(differences[differences != 0], 12)
+    found = np.round(differences, 12)
+    found = found[found != 0]
     ranks = np.round(2 * stats.rankdata(np.abs(found))).astype(int)  # ties have halves
     chances = _chances(tuple(sorted(ranks.tolist())))
     positive, negative = int(ranks[found > 0].sum()), int(ranks[found < 0].sum())

@@ -64,6 +64,9 @@ def test_signed_ranks_against_scipy(count: int) -> None:
 
 def test_pairs_that_do_not_differ_and_none() -> None:
     assert signed_rank(np.zeros(10)) == signed_rank(np.array([])) == (1.0, 0)
+    assert signed_rank(np.array([1e-14, 0.3, 0.3, 0.3])) == signed_rank(
+        np.full(3, 0.3)
+    )  # a rounding is no difference
 
 
 def test_holm_by_hand() -> None:
@@ -201,6 +204,9 @@ def test_an_entry_without_all_runs_has_no_rank_and_one_alone_is_first() -> None:
     found, _ = ranking_of(pd.concat([both("amsgrad"), entry("toy only", 2.0)]))
     ranked = found[found["task"] == ALL].groupby("entry")["rank"].first()
     assert ranked.dropna().to_dict() == {"amsgrad": 1}
+    lacking = found[(found["task"] == ALL) & (found["entry"] == "toy only")]
+    assert lacking[["bits", "times_32"]].isna().all(axis=None)  # other tasks may take more bits
+    assert found.loc[(found["task"] == ALL) & (found["entry"] == "amsgrad"), "times_32"].tolist() == [1, 1]
     found, pairs = ranking_of(entry("amsgrad"), {"toy": GOALS["toy"]})
     assert pairs.empty
     assert found.loc[found["task"] == ALL, "rank"].tolist() == [1, 1]
@@ -223,6 +229,22 @@ def test_a_part_is_judged_by_the_entries_that_share_all_others() -> None:
     assert found.loc[("b", "none"), "times"] == pytest.approx(2)  # of y alone, on one task
     assert found.loc[("x", "y"), counts].tolist() == [6, 4, 0, 1]
     assert found.loc[("x", "y"), "times"] == pytest.approx(4)
+
+
+def test_runs_that_are_not_there_are_no_runs_that_miss_the_level() -> None:
+    few = [both("few", seeds=range(5)), entry("toy only")]
+    parts = pd.DataFrame({"memory": list("abc"), "update": "x"}, index=["all", "few", "toy only"])
+    found = effects(needs(pd.concat([both("all"), *few]), "train_loss", 0.1), parts).set_index(["one", "other"])
+    assert found[["cases", "both"]].to_numpy().tolist() == [[2, 0], [1, 1], [1, 0]]
+    assert not found[["one_alone", "other_alone"]].any(axis=None)
+
+
+def test_a_run_that_diverges_before_its_first_message_is_counted_leaves_a_ranking() -> None:
+    at_once = pd.concat([both("odd", seeds=range(1, 10)), both("odd", seeds=[0]).query("round == 0")])
+    found, pairs = ranking_of(pd.concat([both("amsgrad"), at_once]))
+    odd = found[(found["task"] == ALL) & (found["entry"] == "odd")].iloc[0]
+    assert (odd["bits"], odd["bits_high"], odd["reached"]) == (0, math.inf, 18)
+    assert pairs["winner"].tolist() == ["", ""]
 
 
 @pytest.mark.slow
