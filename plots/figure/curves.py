@@ -56,7 +56,8 @@ def draw(
     least to the greatest. Round 0 has no place on a logarithmic axis of bits and is left out there.
 
     Methods are drawn by `families`, each in panels and with a legend of its own; others seven at a time. The curve of
-    a run that diverged (`diverged`) ends in a cross. Axes are labelled by their task.
+    a run that diverged (`diverged`) ends in a cross, and leaves the panel above all others. Axes are labelled by
+    their task.
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
@@ -143,7 +144,7 @@ def _in_lines(text: str, most: int) -> str:
 
 
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
-    curves, drawn = frame.groupby("algorithm", sort=False), list[np.ndarray]()
+    curves, drawn, top = frame.groupby("algorithm", sort=False), list[np.ndarray](), -math.inf
     for place, (name, curve) in enumerate(curves):
         line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
@@ -151,6 +152,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
         shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
         covers = any(len(one) == len(points) and np.allclose(one, points, rtol=0.01, equal_nan=True) for one in drawn)
         drawn.append(points)
+        top = top if shown.get("diverged") else np.fmax(top, line["high"].max())
         dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # so that the curve below stays visible
         color, size = shown["color"], plt.rcParams["lines.markersize"]
         axis.plot(
@@ -171,6 +173,8 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
         heights = frame.loc[frame[panel.x] == ends[0], panel.y].max() * (ends / ends[0]) ** panel.guide
         name = f"slope {panel.guide:g}".replace("-", "−")
         axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=name)
+    if panel.y_max is None and np.isfinite(top):  # what diverged would flatten the others
+        axis.dataLim.y1 = min(axis.dataLim.y1, top)
     _cut(axis, panel)
 
 

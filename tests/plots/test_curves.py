@@ -147,6 +147,18 @@ def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
     assert cross.get_offsets().tolist() == [[last["round"], pytest.approx(last["grad_norm"])]]
 
 
+@pytest.mark.parametrize("y_scale", ["linear", "log"])
+def test_a_panel_is_as_high_as_the_runs_that_did_not_diverge(y_scale: str) -> None:
+    """A curve that goes on above leaves it, with a mark; below all others it is seen."""
+    others = seeds({0: [3.0, 2.0, 1.0], 1: [6.0, 2.0, 1.0]}).assign(diverged=False)
+    odd = labelled("c", "t", curve([1.0, 0.01, 1e15], (0, 10, 20))).assign(diverged=True)
+    alone, both = (over_rounds(some, y_scale=y_scale) for some in (others, pd.concat([others, odd])))
+    assert both.get_ylim()[1] == pytest.approx(alone.get_ylim()[1], rel=0.3)
+    assert both.get_ylim()[0] < 0.01
+    assert both.collections[-1].get_offsets().tolist() == [[10, both.get_ylim()[1]]]
+    assert over_rounds(odd, y_scale=y_scale).get_ylim()[1] > 1e15  # where no other is drawn
+
+
 def test_a_panel_has_at_most_seven_curves_and_every_method_is_in_one() -> None:
     names = [f"m{n}" for n in range(16)]
     figure = draw(pd.concat(falling(name, 0.9 - n / 50) for n, name in enumerate(names)), [NORM], "")
