@@ -60,18 +60,19 @@ def _explain(overrides: Sequence[str], name: str, also: Iterable[str], folders: 
     parsed = [one for one in map(parse, overrides) if not one.key_or_group.startswith("hydra")]
     places = roots(packages_of(overrides), folders)
     groups = [one for one in parsed if any((root / one.key_or_group).is_dir() for root in places)]
+    plain = [one for one in parsed if one not in groups and not (one.is_add() or one.is_force_add())]
     for override in groups:
         if not override.is_delete():
             for value in _values(override):
                 _check_choice(override.key_or_group, "null" if value is None else str(value), places)
-    plain = [str(one.input_line) for one in groups if not one.is_sweep_override()]
+    fixed = [str(one.input_line) for one in groups if not one.is_sweep_override()]
     swept = [one for one in groups if one.is_sweep_override()]
     for cell in product(*([f"{one.key_or_group}={value}" for value in _values(one)] for one in swept)):
         with suppress(HydraException):
-            base = compose([*plain, *cell], name, packages_of(overrides), folders)
+            base = compose([*fixed, *cell], name, packages_of(overrides), folders)
             keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
-            for override in parsed:
-                if override not in groups and override.key_or_group not in keys:
+            for override in plain:
+                if override.key_or_group not in keys:
                     raise UsageError(": ".join([*cell, _no_such_key(override.key_or_group, keys)]))
 
 

@@ -99,6 +99,7 @@ REFUSED = {
     "study=é": f"{QUOTES}'study=\"é\"'",
     "lr=[1,2": "leave out spaces within brackets",
     "seed=${nope}": "seed: Interpolation key 'nope' not found",
+    "+compressor.new=1 cluster.workrs=2": "cluster.workrs: no such key; did you mean cluster.workers?",
     # numbers, their ranges and units
     "lr=[]": "give at least one step size",
     "lr=fast": "lr=fast: must be a valid number",
