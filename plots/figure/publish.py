@@ -8,13 +8,15 @@ import pandas as pd
 from rich.console import Console
 
 from common import tables
+from common.errors import UsageError
 from common.files import naming
+from common.names import unknown
 from plots.claims import claims
 from plots.figure import curves, markdown, times
 from plots.figure.derive import ByStepSize
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best, on_edge, rule_in_words
-from plots.runs.columns import ABOUT_BITS, in_words
+from plots.runs.columns import ABOUT_BITS, column, in_words
 from plots.runs.network import modelled_seconds
 from plots.runs.read import beside, open_run, table
 from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, while_all_go_on
@@ -54,8 +56,14 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw a figure, judge its claims, and return the findings. frame: the rows of `rows_of`.
 
     The folder `target` gets <name>.pdf, <name>.png, report.md, and <name>.csv with all rows, in which `drawn` marks
-    those of drawn curves. A figure with claims also gets claims.csv.
+    those of drawn curves. A figure with claims also gets claims.csv. Raises UsageError for a metric that no run has.
     """
+    for metric in filter(
+        None, [figure.select, figure.times and figure.times.metric, *(row.y for row in figure.rows)]
+    ):
+        if metric not in frame:
+            measured = [name for name in map(str, frame) if column(name).better]
+            raise UsageError(unknown(f"figure={figure.name}: {metric}: no run measured it", metric, measured))
     matplotlib.use("Agg")
     figure = figure.replace(note=" ".join(figure.note.split()))
     with naming(target):

@@ -94,6 +94,16 @@ def test_a_rank_starts_no_process_for_jobs(
     assert capsys.readouterr().err == "error: composed\n" * 3
 
 
+@pytest.mark.parametrize("words", ["figure.rows=[{x: bits, y: lost}]", "+figure.select=lost"])
+def test_a_column_that_no_run_measured_is_named(
+    words: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match=r"^2$"):
+        reproduce.main([*DEMO, *TINY, words, f"results_dir={results}", "jobs=1", "figure.name=lost"])
+    assert "error: figure=lost: lost: no run measured it; Valid: train_loss, grad_norm, " in capsys.readouterr().err
+    assert not (results / "figures" / f"lost-{'-'.join(TINY)}").exists()
+
+
 @pytest.mark.slow
 def test_finished_runs_are_not_run_again_and_drawn_with_the_display_of_today(results, monkeypatch, capsys):
     drawn, before = [], {path: rows(path) for path in runs(results)}
