@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections import defaultdict
@@ -21,6 +22,9 @@ from plots.leaderboard.ranking import Levels
 KEYS = ["part", "one", "other"]
 ALONE = ["one_alone", "other_alone"]
 COLUMNS = ["level", *KEYS, "cases", "both", *ALONE, "times", "low", "high"]
+
+MOST = 20
+"""Lines that stand below each other."""
 
 
 def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
@@ -70,30 +74,35 @@ def at_levels(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
 def drawn(table: pd.DataFrame) -> Figure:
     """A line for each comparison and a dot for each level: how many times fewer bits, with 95 % intervals.
 
-    If no pair reached the level with both, a word says which value reached it.
+    If no pair reached the level with both, a word says which value reached it. Many lines stand in several columns.
     """
-    lines = table[KEYS].drop_duplicates().agg(tuple, axis=1).tolist()
+    number = table.groupby(KEYS, sort=False).ngroup()
+    columns = math.ceil((number.max() + 1) / MOST)
+    down = math.ceil((number.max() + 1) / columns)
+    names = _names({*table["one"], *table["other"]})
     with curves.styled():
-        figure, axis = plt.subplots(figsize=(7, 1.1 + 0.28 * len(lines)), layout="constrained")
+        size = (3 + 4 * columns, 1.1 + 0.28 * down)
+        figure, axes = plt.subplots(1, columns, sharex=True, squeeze=False, figsize=size, layout="constrained")
         shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, table["level"].nunique()))
-        for (level, rows), shade in zip(table.groupby("level"), shades, strict=True):
-            y = [lines.index(line) for line in rows[KEYS].agg(tuple, axis=1)]
-            axis.hlines(y, rows["low"], rows["high"], color=shade, linewidth=1.4)
-            axis.plot(rows["times"], y, "o", color=shade, label=f"level {level}")
-        names = _names({value for line in lines for value in line[1:]})
-        for y, line in enumerate(lines):
-            rows = table[table[KEYS].agg(tuple, axis=1) == line]
-            alone = [value for value, name in zip(line[1:], ALONE, strict=True) if rows[name].any()]
-            if rows["times"].isna().all() and len(alone) == 1:
-                axis.text(1, y, f" only {names[alone[0]]} gets there", va="center", fontsize=7)
-        axis.axvline(1, color="#999999", linewidth=0.8)
-        said = [f"{part}: {names[one]} → {names[other]}" for part, one, other in lines]
-        axis.set_yticks(range(len(lines)), [textwrap.fill(text, 60) for text in said], fontsize=6)
-        axis.set(xscale="log", xlabel="times fewer bits with the second", ylim=(len(lines) - 0.4, -0.6))
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
-        axis.xaxis.set_major_formatter("{x:g}")
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
+        for axis, (_, some) in zip(axes[0], table.assign(y=number % down).groupby(number // down), strict=True):
+            for level, shade in zip(sorted(table["level"].unique()), shades, strict=True):
+                rows = some[some["level"] == level]
+                axis.hlines(rows["y"], rows["low"], rows["high"], color=shade, linewidth=1.4)
+                axis.plot(rows["times"], rows["y"], "o", color=shade, label=f"level {level}")
+            said = []
+            for _, rows in some.groupby(KEYS, sort=False):
+                part, one, other = rows[KEYS].iloc[0]
+                alone = [names[value] for value, name in zip((one, other), ALONE, strict=True) if rows[name].any()]
+                if rows["times"].isna().all() and len(alone) == 1:
+                    axis.text(1, len(said), f" only {alone[0]} gets there", va="center", fontsize=7)
+                said.append(textwrap.fill(f"{part}: {names[one]} → {names[other]}", 60))
+            axis.axvline(1, color="#999999", linewidth=0.8)
+            axis.set_yticks(range(len(said)), said, fontsize=6)
+            axis.set(xscale="log", xlabel="times fewer bits with the second", ylim=(down - 0.4, -0.6))
+            axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_locator(NullLocator())
+            axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
     return figure
 
 
