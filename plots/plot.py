@@ -31,10 +31,10 @@ from plots.figure import curves
 from plots.figure.spec import Panel
 from plots.request import NETWORK, PICTURES, asked, chosen, chosen_runs, network, positive, write, write_rows
 from plots.runs.best import mark_best, rule_in_words
-from plots.runs.columns import ABOUT_BITS, AXES, Axis, column, in_words, usual_scale
+from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import about_runs, at_mean_costs, in_order
+from plots.runs.seeds import about_bits, about_runs, at_mean_costs, in_order
 from plots.runs.variants import distinguish, latest, variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
@@ -78,7 +78,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
     curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
     write_rows(frame, target.with_suffix(".csv"))
     rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
-    about_x = {**ABOUT_BITS, "modelled_seconds": f"{network(request).in_words()}."}
+    about_x = {**about_bits(frame), "modelled_seconds": f"{network(request).in_words()}."}
     print(f"Each method with {rule}; seeds {in_order(frame['seed'])}. {about_x.get(x, '')}".strip())
     return "picture"
 

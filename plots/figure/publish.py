@@ -16,10 +16,10 @@ from plots.figure import curves, markdown, times
 from plots.figure.derive import ByStepSize
 from plots.figure.spec import Figure
 from plots.runs.best import mark_best, on_edge, rule_in_words
-from plots.runs.columns import ABOUT_BITS, column, in_words
+from plots.runs.columns import column, in_words
 from plots.runs.network import modelled_seconds
 from plots.runs.read import beside, open_run, table
-from plots.runs.seeds import about_runs, at_mean_costs, in_order, repeated, while_all_go_on
+from plots.runs.seeds import about_bits, about_runs, at_mean_costs, in_order, repeated, while_all_go_on
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
 """By run folder how a figure draws its task and its algorithm."""
@@ -149,7 +149,8 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     about = [f"{figure.title}."]
     if any(panel.x == "modelled_seconds" for panel in figure.rows):
         about.append(f"Modelled: {figure.network.in_words()}.")
-    about += [ABOUT_BITS[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in ABOUT_BITS]
+    bits = about_bits(shown)
+    about += [bits[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in bits]
     if precisions := sorted(shown["precision"].dropna().unique()):
         about.append(f"Products in {' or '.join(precisions)}, also in evaluations.")
     curves = _step_sizes(figure, tried)

@@ -15,10 +15,11 @@ from pydantic_core import to_json
 
 from common.files import regular
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
-from plots.runs.columns import ABOUT_BITS, AXES, column, in_words, usual_scale
+from plots.runs.columns import AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
+from plots.runs.seeds import about_bits
 from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, grouped, latest, variant_rows
 
 MOST = 1000
@@ -87,7 +88,7 @@ def page_data(
         mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing one is NaN
         about = {"settings": mine, "href": _href(place, seen_from)}
         every.append(_run(one, trials, metrics[place], lists) | about)
-    about_axes = {**ABOUT_BITS, "modelled_seconds": f"Modelled: {network.in_words()}."}
+    about_axes = {**about_bits(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
         "notices": _notices(variants, len(runs), frame),
         "axes": {

@@ -81,11 +81,11 @@ def declare(record: Iterable[Mapping[str, Any]]) -> None:
 
 
 ABOUT_BITS = {
-    "bits": "Bits count what one worker sends and receives.",
-    "bits_up": "Uplink bits are those that one worker sends to the server.",
-    "bits_down": "Downlink bits are those that one worker receives from the server.",
+    "bits": "Bits count what {} sends and receives.",
+    "bits_up": "Uplink bits are those that {} sends to the server.",
+    "bits_down": "Downlink bits are those that {} receives from the server.",
 }
-"""What a caption says of an axis."""
+"""What a caption says of an axis, with a place for who communicates."""
 
 
 def column(name: str) -> Column:

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from plots.runs.columns import ABOUT_BITS
+
 BITS = ("bits", "bits_up", "bits_down")
 
 
@@ -19,6 +21,13 @@ def about_runs(frame: pd.DataFrame) -> str:
     if repeated(frame):
         return f"{rounds} rounds; means over seeds {seeds}, bands from the least to the greatest."
     return f"{rounds} rounds; one seed{f' ({seeds})' if frame['seed'].nunique() == 1 else ' a curve'}."
+
+
+def about_bits(frame: pd.DataFrame) -> dict[str, str]:
+    """What a caption says of axes of bits. With `cluster.groups` a group communicates as one worker."""
+    grouped = frame["groups"].notna() if "groups" in frame else pd.Series([False])
+    who = ["one worker"] * (not grouped.all()) + ["one group of workers"] * bool(grouped.any())
+    return {axis: said.format(" or ".join(who)) for axis, said in ABOUT_BITS.items()}
 
 
 def in_order(values: pd.Series) -> str:

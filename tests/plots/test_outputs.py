@@ -85,6 +85,15 @@ def test_beside_a_picture_lie_its_curves(results, tmp_path, capsys):
     assert "seeds 0, 1. Bits count what one worker sends and receives." in capsys.readouterr().out
 
 
+def test_a_caption_says_whether_workers_or_groups_of_them_communicate(tmp_path, capsys):
+    for number, (groups, said) in enumerate(
+        [(2, "one group of workers"), (None, "one worker or one group of workers")]
+    ):
+        folder(tmp_path, f"run{number}", seed=number, cluster__groups=groups)
+        plot.main([f"results_dir={tmp_path}", f"out={tmp_path / 'it.svg'}"])
+        assert f"Bits count what {said} sends and receives." in capsys.readouterr().out
+
+
 # Tables in LaTeX
 
 
