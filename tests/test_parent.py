@@ -2,15 +2,13 @@
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 20.0  # seconds, on a machine that is busy
 
 PARENT = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); input()"
 CHILD = """
@@ -32,13 +30,6 @@ while True:
 """
 
 
-def _until(found: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _state(process: int) -> str:
     """As /proc has it, R or S, say; empty for one that is no more."""
     with suppress(OSError):
@@ -54,10 +45,10 @@ def test_a_process_ends_with_its_parent(how: str, tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, **pipes) as parent:
         child = int(parent.stdout.readline())
         try:
-            _until((tmp_path / "ready").exists)
-            _until(lambda: _state(child) == "S")
+            until((tmp_path / "ready").exists)
+            until(lambda: _state(child) == "S")
             assert not (tmp_path / "asked").exists()
         finally:
             parent.kill()
-        _until(lambda: not _state(child))
+        until(lambda: not _state(child))
     assert (tmp_path / "asked").exists()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from cluster_support import Launch, as_torchrun, assert_same, at_round, free_port, kill, launched, run_each, variant
 from run_support import go, status
+from waiting import until
 
 from experiments.config.identity import folder
 from experiments.config.schema import ClusterConfig, RunConfig
@@ -144,10 +145,7 @@ def test_ranks_of_different_launches_say_so(sizes: tuple[int, int], run: RunConf
 def test_one_signal_ends_a_rank_that_waits_for_the_others(run: RunConfig, tmp_path: Path) -> None:
     port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
     waiting = Launch(tmp_path / "waiting", 1, act, lambda _: as_torchrun(0, 2, port))
-    deadline = time.monotonic() + 60
-    while not _answers(port):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: _answers(port), 60)
     os.kill(waiting.ranks[0].pid, signal.SIGINT)
     [rank] = waiting.ended(timeout=10)
     assert (rank.code, rank.said) == (-signal.SIGINT, "")

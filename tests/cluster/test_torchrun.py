@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,10 +14,12 @@ import pytest
 import torch
 from cluster_support import LAUNCHERS, assert_same, fine, launched
 from run_support import SMALL, go, status, timeless, where
+from waiting import until
 
 from experiments import reproduce
 from experiments.config.compose import ROOT
 from experiments.run import main as run_command
+from experiments.run_store.checkpoint import rounds
 from plots.runs.find import find
 
 pytestmark = pytest.mark.slow
@@ -90,13 +91,10 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return go(*LONG, f"results_dir={tmp_path_factory.mktemp('long')}")
 
 
-def _until(path: Path, rounds: int, process: subprocess.Popen) -> None:
+def _until(path: Path, least: int, process: subprocess.Popen) -> None:
     """A checkpoint of that round or a later one is there."""
-    deadline = time.monotonic() + 60
-    while not any(int(file.parent.name) >= rounds for file in path.glob("checkpoint/*/shared.pt")):
-        assert time.monotonic() < deadline
-        assert process.poll() is None, process.stdout.read()
-        time.sleep(0.002)
+    until(lambda: process.poll() is not None or max(rounds(path / "checkpoint"), default=0) >= least, 60)
+    assert process.poll() is None, process.stdout.read()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -119,8 +117,8 @@ def test_a_rank_that_is_killed_twice_costs_the_rounds_since_the_checkpoint(long_
     """torchrun starts the ranks again, which find each other."""
     path = where(*LONG, results)
     with torchrun(3, *LONG, results, restarts=3) as process:
-        for rounds in (100, 300):
-            _until(path, rounds, process)
+        for least in (100, 300):
+            _until(path, least, process)
             ranks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             os.kill(int(ranks[-1]), signal.SIGKILL)
         said, _ = process.communicate(timeout=200)

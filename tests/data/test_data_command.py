@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from cifar10_support import small_arrays
+from waiting import exit_status
 
 from common.errors import DataError
 from data import __main__ as command
@@ -42,27 +43,22 @@ ALL = [*libsvm.PINNED, "cifar10", "shakespeare"]
 @pytest.mark.parametrize(
     ("arguments", "expected", "status"),
     [
-        ([], [(name, "from the environment") for name in ALL], "None"),
-        (["data_dir=given", "cifar10", "a9a"], [("cifar10", "given"), ("a9a", "given")], "None"),
+        ([], [(name, "from the environment") for name in ALL], 0),
+        (["data_dir=given", "cifar10", "a9a"], [("cifar10", "given"), ("a9a", "given")], 0),
         (["data_dir=bad"], [(name, "bad") for name in ALL], "error: w8a: no w8a today"),
-        (["cifar10", "a9b"], [], "2"),
+        (["cifar10", "a9b"], [], 2),
     ],
 )
 def test_fetching_from_the_command_line(
     arguments: list[str],
     expected: Asked,
-    status: str,
+    status: int | str,
     asked: Asked,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture,
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["data", *arguments])
-    code = None
-    try:
-        command.main()
-    except SystemExit as stopped:
-        code = stopped.code
-    assert str(code) == status
+    assert exit_status(command.main) == status
     assert asked == expected
     lines = capsys.readouterr().out.splitlines()
     assert not asked or "cifar10: 10 training and 2 test images, content verified" in lines

@@ -27,6 +27,7 @@ from pathlib import Path
 import pytest
 from docs_support import PAGES, ROOT, Command, blocks, commands, sessions
 from hydra.utils import get_object
+from waiting import exit_status
 
 from experiments import enter
 from experiments.config import compose
@@ -242,12 +243,7 @@ def follow(act: Act, command: Command, place: Path, monkeypatch: pytest.MonkeyPa
         if name == "PYTHONPATH":  # seen from the project's root
             monkeypatch.setenv(name, os.pathsep.join([value, str(place), str(ROOT)]))
             monkeypatch.syspath_prepend(value)
-    status = 0
-    try:
-        act(command.words)
-    except SystemExit as stop:
-        status = stop.code or 0
-    assert status == command.status, command.text
+    assert exit_status(lambda: act(command.words)) == command.status, command.text
 
 
 @pytest.mark.parametrize("command", DIFFERENT, ids=str)

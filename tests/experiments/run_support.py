@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from renewing import renew
+from waiting import exit_status
 
 from common.errors import exit_with_message
 from common.progress import Display
@@ -160,13 +161,9 @@ def small(*overrides: str) -> RunConfig:
     return configuration(*SMALL, *overrides)
 
 
-def sweep(*overrides: str) -> int:
+def sweep(*overrides: str) -> int | str:
     """The exit status of the command line of a small sweep."""
-    try:
-        run.main(["-m", *SMALL, *overrides])
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
+    return exit_status(lambda: run.main(["-m", *SMALL, *overrides]))
 
 
 def processes(word: str) -> Iterator[int]:

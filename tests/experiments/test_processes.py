@@ -4,7 +4,6 @@ import os
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ import pytest
 import torch
 import yaml
 from run_support import SMALL, configuration, linux, processes, record, small
+from waiting import until
 
 from experiments.cluster.launch import Launch as Place
 from experiments.config.identity import folder
@@ -238,10 +238,7 @@ def test_what_a_killed_job_started_ends_too(who: str, tmp_path: Path, monkeypatc
     run_all([shell(tmp_path, "first", "true")])  # the fork server's start takes seconds
     run_all([job], 1, None if "others" in who else 2.0)
     assert job.code == -signal.SIGKILL
-    deadline = time.monotonic() + 10
-    while list(processes(str(tmp_path))) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert list(processes(str(tmp_path))) == []
+    until(lambda: not list(processes(str(tmp_path))), 10)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from run_support import SMALL, go, halted, status, timeless, where
+from waiting import exit_status
 
 from common.errors import RunError
 from experiments import check
@@ -23,15 +24,10 @@ from plots.runs.find import find
 from plots.runs.read import open_run
 
 
-def verdict(folder: Path, capsys: pytest.CaptureFixture) -> tuple[int, list[str]]:
+def verdict(folder: Path, capsys: pytest.CaptureFixture) -> tuple[int | str, list[str]]:
     """The exit status of `experiments.check` for a results folder, and its lines."""
     capsys.readouterr()
-    code = 0
-    try:
-        check.main([str(folder)])
-    except SystemExit as stop:
-        code = int(str(stop.code))
-    return code, capsys.readouterr().out.splitlines()
+    return exit_status(lambda: check.main([str(folder)])), capsys.readouterr().out.splitlines()
 
 
 def test_a_tree_of_runs_is_verified(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

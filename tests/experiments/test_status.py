@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from renewing import renew
 from rich.console import Console
 from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
+from waiting import exit_status
 
 from common.errors import visible
 from common.progress import Display
@@ -233,20 +233,12 @@ def dangerous(path: str = "x") -> None:
 @pytest.fixture
 def check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> Iterator[Callable[..., tuple[int, str, str]]]:
+) -> Iterator[Callable[[str], tuple[int | str, str, str]]]:
     """Runs the command for something in `theirs`: its exit status and what it wrote to both outputs."""
     (tmp_path / "theirs.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def run(line: str) -> tuple[int, str, str]:
-        status: Any = 0
-        try:
-            main(line.split())
-        except SystemExit as stop:
-            status = stop.code
-        return status, *capsys.readouterr()
-
-    yield run
+    yield lambda line: (exit_status(lambda: main(line.split())), *capsys.readouterr())
     sys.modules.pop("theirs", None)
 
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from run_support import SMALL, contents, go, linux, processes, small, status, stopped, sweep, timeless, where
+from waiting import until
 
 from common.errors import UsageError
 from experiments import run
@@ -148,14 +148,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict]]:
     """The rows of LONG of TWO."""
     place = tmp_path_factory.mktemp("uninterrupted")
     return [timeless(go(*LONG, *which, *FOUR, f"results_dir={place}")) for which in TWO]
-
-
-def until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    """Wait for something that is bound to come."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.slow
@@ -311,9 +303,8 @@ def test_nothing_outlives_who_started_it(command: tuple[str, ...], results: str,
     words, mark = [sys.executable, "-m", *command, *RUN, *seeds, results], f"STARTED_BY_{tmp_path.name}"
     process = subprocess.Popen(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "MARK": mark})
     try:
-        while not list(tmp_path.rglob("checkpoint/*/shared.pt")):
-            assert process.poll() is None
-            time.sleep(0.01)
+        until(lambda: process.poll() is not None or [*tmp_path.rglob("checkpoint/*/shared.pt")])
+        assert process.poll() is None
         others = set(processes(mark)) - {process.pid}
         assert others
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_support import interrupt
 from run_support import SMALL, before_round, before_rounds, go, stopped, where
+from waiting import exit_status
 
 from common.errors import exit_with_message
 from experiments import check, load, status
@@ -100,13 +101,9 @@ class Place:
 
 
 def _printed(act: Callable[[], object]) -> str:
-    out, code = io.StringIO(), 0
+    out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(out):
-        try:
-            with exit_with_message():
-                act()
-        except SystemExit as stop:
-            code = stop.code
+        code = exit_status(exit_with_message()(act))
     return f"{out.getvalue()}exit status {code}"
 
 
