@@ -206,11 +206,9 @@ def _reason(error: Exception) -> str:
     return repr(reason.partition(". ")[0])[1:-1]
 
 
-def _row(node: Any, worker: int, workers: int) -> Any:
+def _row(node: dict, worker: int, workers: int) -> dict:
     """One worker's part of nested dicts of tensors [*T, W, d], in memory of its own: files hold whole storages.
 
     A tensor [*T, G, d] has a row for each group; the worker's part is the row of its group.
     """
-    if isinstance(node, dict):
-        return {name: _row(part, worker, workers) for name, part in node.items()}
-    return None if node is None else node.select(-2, worker * node.shape[-2] // workers).clone()
+    return map_tensors([node], lambda found: found[0].select(-2, worker * found[0].shape[-2] // workers).clone())

@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import exchange
+from algorithms.core.algorithm import leaves
 from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
 from common.signals import stop_requests
@@ -193,9 +194,8 @@ def _settings(run: RunConfig) -> dict[str, object]:
     """What must be the same on all ranks before anything is loaded: settings, code and versions."""
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
     settings |= {"cluster.server": run.cluster.server}
-    parts = {name: node if isinstance(node, dict) else {"": node} for name, node in settings.items()}
     return {
-        **{f"{name}.{key}".strip("."): value for name, node in parts.items() for key, value in node.items()},
+        **dict(leaves(settings)),
         **{f"{module.replace('.', '/')}.py": digest for module, digest in loaded(run.packages).items()},
         **versions(),
     }

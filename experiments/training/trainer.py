@@ -6,12 +6,12 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import as_dicts, clipped, from_dicts, leaves
+from algorithms.core.algorithm import as_dicts, clipped, from_dicts, leaves, map_tensors
 from algorithms.core.bit_counter import BitCounter, TwoLevelBitCounter, as_number
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
@@ -144,14 +144,10 @@ class Trainer:
         self.t, self.seconds = state["t"], state["seconds"]
         self.meter = type(self.meter)(**{name: Fraction(count) for name, count in state["meter"].items()})
         self.statistics = state["statistics"]
-        server = None if self.state.server is None else self._served(state["cluster"]["server"])
+        server = None if self.state.server is None else state["cluster"]["server"]
+        if self.cluster.cuts:  # in memory of its own
+            server = map_tensors([server], lambda vectors: self.cluster.served(vectors[0]).clone())
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
-
-    def _served(self, state: Any) -> Any:
-        """Of nested dicts of the server's vectors what this process serves, in memory of its own."""
-        if isinstance(state, dict):
-            return {name: self._served(part) for name, part in state.items()}
-        return state if state is None or self.cluster.cuts is None else self.cluster.served(state).clone()
 
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
         """What the method sees of the workers' gradients of round t [T, G, d], and their new statistics."""
