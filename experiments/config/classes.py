@@ -105,15 +105,6 @@ def called(part: Part) -> dict[str, Any]:
     return {"_target_": part.target, **part.options}
 
 
-def targets(node: object) -> Iterable[str]:
-    """Every class and function that a node and those within it name."""
-    if isinstance(node, Mapping):
-        if node.get("_target_"):
-            yield node["_target_"]
-        for value in node.values():
-            yield from targets(value)
-
-
 def locate(name: str) -> Any:
     """What `package.module.Name` names, imported."""
     module, _, last = name.rpartition(".")

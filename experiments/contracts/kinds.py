@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from algorithms.compressors import Compressor
-from algorithms.core.algorithm import Algorithm
+from algorithms.core.algorithm import Algorithm, leaves
 from common.errors import UsageError
 from data.dataset import Dataset, Images, Text
-from experiments.config.classes import Classes, makes, parameter_types, targets
+from experiments.config.classes import Classes, makes, parameter_types
 from experiments.config.compose import Config
 from experiments.contracts.test_algorithm import cases
 from experiments.tasks.task import Task
@@ -41,7 +41,8 @@ def subject(node: Config) -> Subject:
     Raises UsageError where it is of no kind, or cannot be built with these options.
     """
     # What the command line names is what lets its packages in.
-    classes = Classes([name.partition(".")[0] for name in targets(node)])
+    named = [name for key, name in leaves(node) if key.rpartition(".")[2] == "_target_"]
+    classes = Classes([str(name).partition(".")[0] for name in named])
     target = classes.imported(node, "target")
     kind = _kind(target)
     if kind == "compressor":
