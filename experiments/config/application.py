@@ -50,6 +50,8 @@ def start(
         if asked.config_path or asked.experimental_rerun:
             flag = "--config-path" if asked.config_path else "--experimental-rerun"
             raise UsageError(f"{flag}: configurations come from conf/; add your own by --config-dir")
+        if asked.multirun and name == "reproduction":
+            raise UsageError("--multirun: a figure takes no sweeps; leave it out")
         if asked.resolve and not asked.cfg:
             raise UsageError("--resolve: goes with --cfg job, which prints the configuration")
         if folders and not Path(asked.config_dir).is_dir():

@@ -207,6 +207,7 @@ def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         (["seed=1"], "figure: which one?"),
         (["figure=figure_3", "budget=ful"], "budget=ful: no such choice; did you mean full?"),
         (["figure=demo", "seed=0,1"], "seed=0,1: a figure takes no sweeps"),
+        (["figure=demo", "-m"], "--multirun: a figure takes no sweeps; leave it out"),
         (["figure=demo", "select=final_grad_norm"], "select=final_grad_norm: is for sweeps; "),
         (
             [*STUDY[:-1], "seeds=[0,9]"],
