@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,6 +47,8 @@ def compare(*overrides: str, **settings: Any) -> Results:
     Such a keyword is a column of its own, where rows do not hold it anyway. Raises as `train`.
     """
     lists = {key: value for key, value in settings.items() if isinstance(value, list | tuple) and key != "lr"}
+    for key in (key for key, values in lists.items() if not values):
+        raise UsageError(f"{key}=[]: an empty list, so there is no run")
     common = _words({key: value for key, value in settings.items() if key not in lists})
     each = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
     return _trained([*overrides, *common], each)
@@ -74,17 +76,18 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
     from experiments.training.build import check
     from experiments.training.runner import bring_to_end
 
-    for word in split(overrides, (*LAUNCH, "sweep"))[0]:
+    lines = [[*overrides, *_words(settings)] for settings in combinations]
+    for word in split(chain(*lines), (*LAUNCH, "sweep"))[0]:
         raise UsageError(
             f"{word}: applies only to commands; this function runs one run after the other in this process"
         )
     with composing():
-        runs = [load_run([*overrides, *_words(settings)]) for settings in combinations]
+        runs = list(map(load_run, lines))
     for run in runs:
         check(run)
     ended: dict[str, tuple[RunRecord, Mapping[str, Any]]] = {}
     with TemporaryDirectory() as scratch:
-        if not split(overrides, ["results_dir"])[0]:
+        if not split(lines[0], ["results_dir"])[0]:
             runs = [replace(run, results_dir=scratch) for run in runs]
         with Display(sum(run.rounds for run in runs)) as display:
             for run, settings in zip(runs, combinations, strict=True):

@@ -118,6 +118,16 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
 
 
 @pytest.mark.slow
+def test_lists_of_what_no_run_or_each_run_of_its_own_has(place: Path) -> None:
+    with pytest.raises(UsageError, match="algorithm=\\[\\]: an empty list, so there is no run"):
+        compare(*SMALL, algorithm=[], seed=[0, 1])
+    with pytest.raises(UsageError, match="jobs=1: applies only to commands"):
+        compare(*SMALL, algorithm="cd_adam", jobs=[1, 2])
+    assert list(place.iterdir()) == []
+    compare(*SMALL, algorithm="cd_adam", results_dir=["one", "other"])
+    assert [len(chosen_runs(place / name)) for name in ("one", "other")] == [1, 1]
+
+
 def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
     code = f"""
 import sys, experiments, experiments.__main__ as commands
