@@ -68,13 +68,19 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     figure = figure.replace(note=" ".join(figure.note.split()))
     with naming(target):
         target.mkdir(parents=True, exist_ok=True)
-        findings = times.report(frame, figure, target) if figure.times else _report(frame, figure, target)
+        report = times.report if figure.times else _report
+        findings, caption, own = report(frame, figure, target)
+        lines = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure), *own]
         if figure.claims:
             tables.write_csv(findings, target / "claims.csv")
+            several_seeds = not figure.times and repeated(frame[frame["seed"] != figure.held_out])
+            lines += markdown.judged(findings, figure, several_seeds)
+        (target / "report.md").write_text("\n".join(lines) + "\n")
     return findings
 
 
-def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
+def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFrame, str, list[str]]:
+    """Draw the panels of a figure; its findings, its caption, and what only its report says."""
     frame = mark_best(frame, figure.select, figure.held_out)
     if figure.published:
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
@@ -84,20 +90,11 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
     headline = next(filter(None, subjects), None)  # of the first claim that has one
     shown = shown.assign(front=shown["algorithm"] == headline, diverged=_ends_early(shown, stopped=False))
-    text = _caption(figure, shown, tried)
     drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
     tables.write_csv(frame.assign(drawn=frame.index.isin(shown.index)), target / f"{figure.name}.csv")
     findings = claims.judge(judged, figure.claims)
-    lines = [
-        *markdown.head(figure, text, frame),
-        *markdown.in_short(findings, figure),
-        *_introduction(figure, judged, tried),
-    ]
-    if figure.claims:
-        lines += markdown.judged(findings, figure, repeated(judged))
-    (target / "report.md").write_text("\n".join(lines) + "\n")
-    return findings
+    return findings, _caption(figure, shown, tried), _introduction(figure, judged, tried)
 
 
 def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:

@@ -23,10 +23,10 @@ A_DECADE = 40
 """Bandwidths that are modelled of every decade."""
 
 
-def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
-    """Draw the times of a figure from the rows of its runs, judge its claims, and return the findings.
+def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFrame, str, list[str]]:
+    """Draw the times of a figure from the rows of its runs; its findings, its caption, and what only its report says.
 
-    Writes what `plots.figure.publish` writes, and the modelled lines as lines.csv.
+    Writes the picture, the rows, and the modelled lines as lines.csv.
     """
     times = figure.times
     assert times is not None
@@ -46,12 +46,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     write_csv(lines[names], target / "lines.csv", float_format="%.6g")
     published = (frame["lr"] == frame["algorithm"].map(figure.published)).all()
     findings = _judged(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
-    text = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure)]
-    text += [*_paying(lines), *_rests_on(frame, times, said)]
-    if figure.claims:
-        text += markdown.judged(findings, figure, several_seeds=False)
-    (target / "report.md").write_text("\n".join(text) + "\n")
-    return findings
+    return findings, caption, [*_paying(lines), *_rests_on(frame, times, said)]
 
 
 def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
