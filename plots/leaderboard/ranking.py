@@ -53,7 +53,8 @@ def rank(frame: pd.DataFrame, goals: Goals, levels: Levels) -> tuple[pd.DataFram
     - `end` is the final metric and `spent` all bits of a run; `front` marks entries that no other beats in both. Only
       rows for one task have them.
     """
-    facts = statistics.messages(frame).join(frame.groupby("algorithm")[["label", "family", "memory", "note"]].first())
+    about = frame.groupby("algorithm")[["label", "family", "memory", "note"]].first()
+    facts = statistics.messages(frame).join(about, how="right")  # an entry may have sent nothing
     ends = [_ends(rows, str(task), goals[str(task)][0]) for task, rows in frame.groupby("task", sort=False)]
     parts, pairs = [], []
     for level, (targets, needs) in enumerate(levels, start=1):
@@ -101,7 +102,8 @@ def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
             for cost, values in measured.items()
             for end, value in zip(ENDS, values, strict=True)
         }
-        costs = dict(zip(COSTS, stats.gmean(mine[COSTS].astype(float)), strict=True))
+        spent = mine[COSTS].astype(float) if bits[name].notna().any() else np.full((1, len(COSTS)), np.nan)
+        costs = dict(zip(COSTS, stats.gmean(spent), strict=True))
         found[name] = {**ends, **costs, "reached": mine["bits"].notna().sum(), "runs": len(mine)}
     return pd.DataFrame.from_dict(found, orient="index").join(facts)
 

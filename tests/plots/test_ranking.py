@@ -205,7 +205,7 @@ def test_an_entry_without_all_runs_has_no_rank_and_one_alone_is_first() -> None:
     ranked = found[found["task"] == ALL].groupby("entry")["rank"].first()
     assert ranked.dropna().to_dict() == {"amsgrad": 1}
     lacking = found[(found["task"] == ALL) & (found["entry"] == "toy only")]
-    assert lacking[["bits", "times_32"]].isna().all(axis=None)  # other tasks may take more bits
+    assert lacking[["bits", "round", "times_32"]].isna().all(axis=None)  # other tasks may take more bits
     assert found.loc[(found["task"] == ALL) & (found["entry"] == "amsgrad"), "times_32"].tolist() == [1, 1]
     found, pairs = ranking_of(entry("amsgrad"), {"toy": GOALS["toy"]})
     assert pairs.empty
@@ -241,10 +241,11 @@ def test_runs_that_are_not_there_are_no_runs_that_miss_the_level() -> None:
 
 def test_a_run_that_diverges_before_its_first_message_is_counted_leaves_a_ranking() -> None:
     at_once = pd.concat([both("odd", seeds=range(1, 10)), both("odd", seeds=[0]).query("round == 0")])
-    found, pairs = ranking_of(pd.concat([both("amsgrad"), at_once]))
+    found, pairs = ranking_of(pd.concat([both("amsgrad"), at_once, both("never").query("round == 0")]))
     odd = found[(found["task"] == ALL) & (found["entry"] == "odd")].iloc[0]
     assert (odd["bits"], odd["bits_high"], odd["reached"]) == (0, math.inf, 18)
-    assert pairs["winner"].tolist() == ["", ""]
+    assert pairs.query("one == 'amsgrad' and other == 'odd'")["winner"].tolist() == ["", ""]
+    assert found.loc[found["entry"] == "never", "label"].unique().tolist() == ["Never"]
 
 
 @pytest.mark.slow
