@@ -8,10 +8,11 @@ index, `nonzero`). What lies on the CPU is computed for real.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
@@ -87,11 +88,15 @@ def _shape(one: Any) -> Any:
     return torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta")
 
 
-@contextmanager
-def pretended_gpu() -> Iterator[PretendedGpu]:
-    """A GPU for the with-block."""
+@pytest.fixture
+def gpu() -> Iterator[PretendedGpu]:
+    """A GPU for a test, after which torch has its settings again."""
+    before = [getattr(torch.backends.cudnn, name) for name in ("deterministic", "allow_tf32")]
+    tf32 = torch.backends.cuda.matmul.allow_tf32
     with FakeTensorMode(allow_non_fake_inputs=True) as fake, PretendedGpu() as gpu, ExitStack() as patches:
         for name in _GUARDED:
             patches.enter_context(patch.object(FakeTensor, name, _by_shape(name, gpu, fake), create=True))
         yield gpu
         table.cache_clear()  # what was made once for the GPU is none's any more
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = before
+    torch.backends.cuda.matmul.allow_tf32 = tf32

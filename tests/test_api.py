@@ -14,7 +14,6 @@ from docs_support import ROOT
 from common.errors import UsageError
 from experiments import compare, load, train
 from experiments.config.run import LAUNCH
-from plots.runs.best import choose
 from plots.runs.find import chosen_runs
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
@@ -85,20 +84,6 @@ def test_finished_runs_are_loaded_by_study_and_name(compared, place: Path, monke
     (place / "results").mkdir()
     with pytest.raises(UsageError, match="no such finished run"):
         load()
-
-
-def test_settings_in_which_runs_differ_are_columns_and_best_is_that_of_reports(compared) -> None:
-    folder, made = compared
-    rows = load(folder, study="mine")
-    assert rows.settings == ["cluster.workers"]
-    one, other = (table.groupby("run")["cluster.workers"].first() for table in (rows, made))
-    assert one.equals(other)
-    chosen = {(one.algorithm, one.settings): one.lr for one in choose(chosen_runs(folder, study="mine")).itertuples()}
-    found = {
-        (name, f"cluster.workers={workers}"): lr
-        for name, workers, lr in rows.best()[["algorithm", "cluster.workers", "lr"]].itertuples(index=False)
-    }
-    assert found == chosen
 
 
 def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:

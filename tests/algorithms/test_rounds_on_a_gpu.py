@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from itertools import product
 
 import pytest
 import torch
 import yaml
 from hydra.utils import get_object
-from pretended_gpu import GPU, PretendedGpu, pretended_gpu
+from pretended_gpu import GPU, PretendedGpu, gpu
 from test_compressors import COMPRESSORS as OF_VECTORS
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
@@ -58,6 +57,7 @@ NAMED = {
     }
     for group, node in {"algorithm": "algorithm", "compressor": "_here_"}.items()
 }
+assert gpu  # a fixture
 OPTIONS = {  # a method takes those that it has
     "plain": {},
     "other": {"uplink_only": True, "dense_start": True, "signal": "gradient", "weight_decay": 0.1, "decoupled": True},
@@ -86,12 +86,6 @@ def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | 
     except ValueError:  # it takes contractive ones alone, or such of a known π
         return None
     return tried
-
-
-@pytest.fixture
-def gpu() -> Iterator[PretendedGpu]:
-    with pretended_gpu() as gpu:
-        yield gpu
 
 
 def rounds(tried: Algorithm, is_packed: bool) -> None:

@@ -1,12 +1,14 @@
 """Where the tests of runs put them, and how they break in at a round."""
 
 import signal
+import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, SVMLIGHT, before_round, halted, where
+from run_support import SMALL, SVMLIGHT, before_round, forget, halted, where
 
 from experiments.orchestration.processes import Job
 
@@ -32,6 +34,26 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "mine.svm"
     path.write_text(SVMLIGHT)
     return path
+
+
+@pytest.fixture
+def write_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, dict[str, str]], Path]]:
+    """Writes a package of a user's, by its name and files, on the path for imports; nothing of it stays loaded."""
+    names = []
+
+    def write(name: str, files: dict[str, str]) -> Path:
+        for file, text in files.items():
+            target = tmp_path / name / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(textwrap.dedent(text))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale: same size, same second
+        names.append(name)
+        return tmp_path / name
+
+    yield write
+    for name in names:
+        forget(name)
 
 
 @pytest.fixture

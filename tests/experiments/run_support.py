@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -164,6 +165,12 @@ def small(*overrides: str) -> RunConfig:
 def sweep(*overrides: str) -> int | str:
     """The exit status of the command line of a small sweep."""
     return exit_status(lambda: run.main(["-m", *SMALL, *overrides]))
+
+
+def forget(package: str) -> None:
+    """Nothing of a package stays loaded."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
 
 
 def processes(word: str) -> Iterator[int]:

@@ -6,9 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
@@ -135,18 +134,11 @@ FILES = {
 
 
 @pytest.fixture
-def mini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def mini(write_package: Callable) -> Path:
     """A package of a user's, loaded but for two of its modules."""
-    for name, text in FILES.items():
-        file = tmp_path / "mini" / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(textwrap.dedent(text))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    folder = write_package("mini", {f"{name}.py": text for name, text in FILES.items()})
     importlib.import_module("mini.method")
-    yield tmp_path / "mini"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "mini"]:
-        del sys.modules[name]
+    return folder
 
 
 def recorded() -> dict[str, str]:

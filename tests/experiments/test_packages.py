@@ -3,8 +3,7 @@
 import pickle
 import re
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, configuration, contents, go, halted, rows, stopped, where
+from run_support import SMALL, configuration, contents, forget, go, halted, rows, stopped, where
 
 from common.errors import Interrupted, UsageError
 from experiments import check as check_command
@@ -45,25 +44,19 @@ class Mine(Identity):
 '''
 
 
+CHOICE = "_target_: their_package.compressor.Mine\nscale: 2.0\n"
+FILES = {
+    "__init__.py": "",
+    "sizes.py": "SIZE = 7\n",
+    "compressor.py": COMPRESSOR,
+    "conf/compressor/mine.yaml": CHOICE,
+}
+
+
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of a user's, with a compressor and its configuration, on the path for imports."""
-    folder = tmp_path / "their_package"
-    (folder / "conf" / "compressor").mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    (folder / "sizes.py").write_text("SIZE = 7\n")
-    (folder / "compressor.py").write_text(COMPRESSOR)
-    (folder / "conf" / "compressor" / "mine.yaml").write_text("_target_: their_package.compressor.Mine\nscale: 2.0\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale: same size, same second
-    yield folder
-    forget()
-
-
-def forget() -> None:
-    """Nothing of the package stays loaded."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "their_package"]:
-        del sys.modules[name]
+def package(write_package: Callable) -> Path:
+    """A package of a user's, with a compressor and its configuration."""
+    return write_package("their_package", FILES)
 
 
 MINE = [*SMALL, "packages=[their_package]", "compressor=mine"]
@@ -96,7 +89,7 @@ def test_an_option_that_the_tasks_vectors_are_too_short_for(package, results, ca
 def resized(package: Path, size: int, more: str = "") -> None:
     """Edit the package, as if the next command were given by a new process."""
     (package / "sizes.py").write_text(f"SIZE = {size}\n{more}")
-    forget()
+    forget("their_package")
 
 
 def test_a_run_of_other_code_is_put_aside_and_run_anew(package, results, capsys):
@@ -196,13 +189,9 @@ WITHIN = (("task", "dataset"), ("task", "step_unit"), ("compressor", "norm"), ("
 
 
 @pytest.fixture
-def spy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def spy(write_package: Callable) -> None:
     """A package of a user's whose parts all end the process with exit status 0 when they are called."""
-    (tmp_path / "spy").mkdir()
-    (tmp_path / "spy" / "__init__.py").write_text(SPY)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield
-    sys.modules.pop("spy", None)
+    write_package("spy", {"__init__.py": SPY})
 
 
 @pytest.mark.parametrize("target", TARGETS)

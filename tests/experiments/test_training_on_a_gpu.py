@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 import pytest
 import torch
-from pretended_gpu import GPU, PretendedGpu, pretended_gpu
+from pretended_gpu import GPU, PretendedGpu, gpu
 from torch import Tensor
 
 from algorithms.compressors import ScaledSign
@@ -32,17 +31,8 @@ D, WORKERS = 37, 3
 NETWORKS = {"resnet18": resnet18, "vgg16": vgg16, "wrn16_4": wide_resnet_16_4, "small_cnn": small_cnn}
 TEXTS = {"transformer": 0.0, "transformer with dropout": 0.2}
 Precision = Literal["float32", "tf32", "bf16"]
+assert gpu  # a fixture
 SOME = [*TEXTS, *(name if name == "small_cnn" else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS)]
-
-
-@pytest.fixture
-def gpu() -> Iterator[PretendedGpu]:
-    before = [getattr(torch.backends.cudnn, name) for name in ("deterministic", "allow_tf32")]
-    tf32 = torch.backends.cuda.matmul.allow_tf32
-    with pretended_gpu() as gpu:
-        yield gpu
-    torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = before
-    torch.backends.cuda.matmul.allow_tf32 = tf32
 
 
 @pytest.fixture(autouse=True)
