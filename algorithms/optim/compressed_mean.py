@@ -19,7 +19,6 @@ from ..core.bit_counter import BitCounter
 from ..core.grouped import SideBySide
 from ..core.tiles import Storage
 from ..core.update_rules import SGD, Update
-from ..registry import load_method
 from ..utils.seeding import MessageKey
 from .optimizer_state import to_device
 
@@ -169,15 +168,6 @@ class CompressedMean:
         self._replica = replace(self._replica, signal=here["signal"])
         self._share_signal()
         self.t, self.skipped, self.meter = here["t"], here["skipped"], BitCounter(**here["meter"])
-
-
-def resolve_method(algorithm: Algorithm | str, options: dict[str, Any]) -> Algorithm:
-    """The method itself, or the one of this name with its options. Raises ValueError."""
-    if isinstance(algorithm, str):
-        return load_method(algorithm, **options)
-    if options:
-        raise ValueError(f"{', '.join(options)}: options are only for an algorithm given by name")
-    return algorithm
 
 
 def check_sends_gradients(algorithm: Algorithm, d: int) -> Algorithm:

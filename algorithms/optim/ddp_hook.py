@@ -14,10 +14,10 @@ from ..comm.consistency import check_consistency
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
-from .compressed_mean import CompressedMean, check_sends_gradients, resolve_method
+from .compressed_mean import CompressedMean, check_sends_gradients
 from .flat_params import Flat, FlatView
 from .optimizer_state import check_state, identity, with_digest
-from .param_groups import Partition, with_partition
+from .param_groups import Partition, resolve_method, with_partition
 
 
 class CompressedGradients:

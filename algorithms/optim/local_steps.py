@@ -17,10 +17,10 @@ from ..core.bit_counter import BitCounter
 from ..core.update_rules import SGD
 from ..methods.bases.local_steps import LocalSteps as Method
 from ..registry import load_method, parameters
-from .compressed_mean import resolve_method
 from .flat_params import Flat
 from .optimizer import CompressedOptimizer
 from .optimizer_state import check_state, identity, state_digest, to_device, with_digest
+from .param_groups import resolve_method
 
 _STATE_KEY = "local_steps"
 """Key of a LocalSteps object's own state in a state dict."""

@@ -28,11 +28,21 @@ Settings = list[dict[str, Any]]
 """lr and hyperparameters of every group, as floats and tuples of floats."""
 
 
+def resolve_method(algorithm: Algorithm | str, options: Mapping[str, Any]) -> Algorithm:
+    """The method itself, or the one of this name with its options. Raises ValueError, also for neither."""
+    if isinstance(algorithm, str):
+        return load_method(algorithm, **options)
+    if not isinstance(algorithm, Algorithm):
+        raise ValueError(f"{algorithm}: must be a method's name, or what a method's function returns")
+    if options:
+        raise ValueError(f"{', '.join(options)}: options are only for an algorithm given by name")
+    return algorithm
+
+
 def resolve_algorithm(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
     """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError."""
     own = parameters(algorithm) if isinstance(algorithm, str) else []
-    if isinstance(algorithm, str):
-        algorithm = load_method(algorithm, **{name: value for name, value in options.items() if name in own})
+    algorithm = resolve_method(algorithm, {name: value for name, value in options.items() if name in own})
     if algorithm.has_local_models:
         raise ValueError(f"{algorithm}: its workers have local models; use LocalSteps around a torch optimizer")
     if algorithm.looks_back:

@@ -169,6 +169,10 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: diloco(Identity(), SGD(), outer_lr=0.0), "outer_lr=0.0: must be positive"),
     (lambda: diloco(Identity(), SGD(), outer_momentum=1.0), r"outer_momentum=1.0: must lie in \[0, 1\)"),
     (lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], "diloco", lr=1), "local models"),
+    (
+        lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], diloco, lr=1),
+        "diloco .*: must be a method's n",
+    ),
     (lambda: compressed([torch.zeros(3, requires_grad=True)], "diloco"), "makes its own step"),
     (lambda: sparseloco(ChunkTopK(), SGD(), N, decay=1.5), r"decay=1.5: must lie in \[0, 1\]"),
     (lambda: sparseloco(ChunkTopKBins(value_bits=1), SGD(), N), "value_bits=1: chunk_top_k_bins takes 2 to 8"),
