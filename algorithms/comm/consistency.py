@@ -77,14 +77,16 @@ class Consistent(_Wire):
     compares the headers of all ranks, and sends its verdict with the bits of all ranks, joined by or.
 
     nodes: the first rank of each exchanges its messages. parameters: the number of these bits. needs_all: whether a
-    round needs a gradient of every parameter.
+    round needs a gradient of every parameter. period: the number of steps from round to round.
     """
 
-    def __init__(self, algorithm: Any, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False) -> None:
+    def __init__(
+        self, algorithm: Any, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False, period: int = 1
+    ) -> None:
         group: Any = nodes.group
         super().__init__(algorithm, seed, group)
         self._nodes, self._parameters, self._needs_all = nodes, parameters, needs_all
-        self._next = 1  # the round that the other ranks expect
+        self._next = self._period = period  # _next: the round that the other ranks expect
 
     def step(
         self,
@@ -120,7 +122,7 @@ class Consistent(_Wire):
             unready = of_settings | _READINESS.index("not finite")
             self._compare(nothing, server, x, [*header[:-1], unready, *flags], like=self._next)
         down, server, gradient_flags = self._compare(up, server, x, [*header, *flags], like=t)
-        self._next = t if down is None else t + 1
+        self._next = t if down is None else t + self._period
         return down, server, gradient_flags
 
     def _compare(

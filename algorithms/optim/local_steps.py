@@ -11,7 +11,6 @@ from torch import Tensor
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
 from ..comm.gather_broadcast import check_not_alone, contact
 from ..comm.nodes import Nodes
-from ..compressors.base import Payload
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
 from ..core.update_rules import SGD
@@ -90,7 +89,7 @@ class LocalSteps(torch.optim.Optimizer):
             check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": shapes})
             with contact():
                 dist.broadcast(x, group=group, group_src=0)
-            self._wire = _PeriodicGatherBroadcast(self.algorithm, seed, nodes)
+            self._wire = ConsistentGatherBroadcast(self.algorithm, seed, nodes, period=self.algorithm.period)
         self._flat.write(x)
         for param in self._flat.params:
             self.state[param]  # torch's checkpoint functions make a step where there is no state at all
@@ -265,20 +264,6 @@ class LocalSteps(torch.optim.Optimizer):
     def _identity(self, d: int) -> dict[str, object]:
         own = identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat.dtype)
         return {**own, "inner": type(self.inner).__name__}
-
-
-class _PeriodicGatherBroadcast(ConsistentGatherBroadcast):
-    """A wire with a round every `period` steps."""
-
-    def __init__(self, algorithm: Method, seed: int, nodes: Nodes) -> None:
-        super().__init__(algorithm, seed, nodes)
-        self._next = self._period = algorithm.period
-
-    def step(self, *given: Any, **settings: Any) -> tuple[Payload | None, Any, int]:
-        down, server, gradient_flags = super().step(*given, **settings)
-        if down is not None:
-            self._next += self._period - 1
-        return down, server, gradient_flags
 
 
 def _states_in_order(state_dict: dict[str, Any]) -> list[Any]:
