@@ -46,19 +46,13 @@ def read_yaml(content: bytes, file: Path) -> Any:
 @lru_cache(1024)
 def _parsed(text: bytes) -> Any:
     """The value of a YAML document; None if it is beyond the limits."""
-    if all(map(_Bounds().admits, yaml.parse(text, yaml.CSafeLoader))):
-        return yaml.load(text, yaml.CSafeLoader) or {}
-    return None
-
-
-class _Bounds:
     depth = 0
-
-    def admits(self, event: yaml.Event) -> bool:
-        """Whether the document is within the limits up to this event."""
-        self.depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         is_long = isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST
-        return self.depth <= DEEPEST and not is_long and not isinstance(event, yaml.AliasEvent)
+        if depth > DEEPEST or is_long or isinstance(event, yaml.AliasEvent):
+            return None
+    return yaml.load(text, yaml.CSafeLoader) or {}
 
 
 def read_json(file: Path) -> dict[str, Any]:
