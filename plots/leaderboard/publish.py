@@ -49,10 +49,8 @@ def publish(
         pictures["effects"] = effects.drawn(told)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
-    write_csv(ranking, target / "ranking.csv")
-    write_csv(pairs, target / "pairs.csv")
-    write_csv(claims, target / "claims.csv")
-    write_csv(table, target / "effects.csv")
+    for key, rows in {"ranking": ranking, "pairs": pairs, "claims": claims, "effects": table}.items():
+        write_csv(rows, target / f"{key}.csv")
     (target / "ranking.tex").write_text(_latex(name, ranking))
     (target / "ranking.html").write_text(_page(name, ranking, [target / f"{key}.png" for key in pictures]))
 
