@@ -102,7 +102,6 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_lists_of_what_no_run_or_each_run_of_its_own_has(place: Path) -> None:
     with pytest.raises(UsageError, match="algorithm=\\[\\]: an empty list, so there is no run"):
         compare(*SMALL, algorithm=[], seed=[0, 1])
@@ -113,6 +112,7 @@ def test_lists_of_what_no_run_or_each_run_of_its_own_has(place: Path) -> None:
     assert [len(chosen_runs(place / name)) for name in ("one", "other")] == [1, 1]
 
 
+@pytest.mark.slow
 def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
     code = f"""
 import sys, experiments, experiments.__main__ as commands
