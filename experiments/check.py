@@ -39,7 +39,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("options", nargs="*", metavar="key=value")
     given = parser.parse_args(arguments)
     with exit_with_message():
-        if Path(given.target).is_dir() and not given.options:
+        if Path(given.target).is_dir():
+            if given.options:
+                raise UsageError(
+                    f"{given.options[0]}: options are for a class or function; {given.target} is a folder"
+                )
             check_folders(Path(given.target))
             return
         if "." not in given.target or "/" in given.target:

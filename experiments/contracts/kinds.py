@@ -41,7 +41,7 @@ def subject(node: Config) -> Subject:
     Raises UsageError where it is of no kind, or cannot be built with these options.
     """
     # What the command line names is what lets its packages in.
-    named = [name for key, name in leaves(node) if key.rpartition(".")[2] == "_target_"]
+    named = [name for key, name in leaves(node) if key.rpartition(".")[2] == "_target_" and name]
     classes = Classes([str(name).partition(".")[0] for name in named])
     target = classes.imported(node, "target")
     kind = _kind(target)

@@ -276,6 +276,7 @@ def test_every_kind_is_told_from_the_others(line: str, kind: str, check: Callabl
         ("theirs.dangerous", "theirs.dangerous: can be checked if it is a compressor, a subclass of"),
         ("theirs.partial", "theirs.partial: must be a class or function of algorithms, data, experiments, theirs"),
         ("theirs.Forgetfull", "module 'theirs' has no attribute 'Forgetfull'"),
+        (". k=two", "k=two: options are for a class or function; . is a folder"),
         ("theirs.Forgetful k=two", "compressor.k=two: must be a valid integer"),
         ("theirs.Forgetful k=0", "compressor: k=0: top_k sends between 1 and"),
         ("theirs.missing", "error: few.svm is not there: fetch it\n"),
