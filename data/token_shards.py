@@ -44,10 +44,9 @@ def shard(file: Path) -> np.ndarray:
         header, size = np.fromfile(file, "<i4", HEADER), file.stat().st_size
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}; llm.c's dev/data/fineweb.py makes it") from error
-    tokens = (size - 4 * HEADER) // 2
-    if header[:3].tolist() != [MAGIC, VERSION, tokens]:
+    if header[:3].tolist() != [MAGIC, VERSION, (size - 4 * HEADER) / 2]:
         raise DataError(
-            f"{file}: must begin with {MAGIC}, {VERSION} and its {tokens} tokens, and begins with "
-            f"{header[:3].tolist()}: truncated, or of another form"
+            f"{file}: has {size} bytes and begins with {header[:3].tolist()}: truncated, or of another form; a shard "
+            f"begins with {MAGIC}, {VERSION} and the number of its tokens, 2 bytes each after {4 * HEADER}"
         )
     return np.memmap(file, "<u2", "c", 4 * HEADER)

@@ -112,10 +112,19 @@ def test_shards_are_read_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("changed", [{"magic": 20240521}, {"said": 3}])
 def test_a_file_of_another_form_is_no_shard(tmp_path: Path, changed: dict[str, int]) -> None:
     write_shard(tmp_path / "fineweb_train_000001.bin", [1, 2], **changed)
-    with pytest.raises(DataError, match=r"fineweb_train_000001\.bin: must begin with 20240520, 1 and its 2 tokens"):
+    with pytest.raises(DataError, match=r"fineweb_train_000001\.bin: has 1028 bytes and begins with \[2024"):
         token_shards.load(tmp_path)
     with pytest.raises(DataError, match=r"cannot read .*fineweb_train_000001\.bin"):
         token_shards.load(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("size", [0, 12, 1027])
+def test_a_shard_that_was_cut_is_named(tmp_path: Path, size: int) -> None:
+    file = tmp_path / "fineweb_train_000001.bin"
+    write_shard(file, [1, 2], said=1)
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(DataError, match=rf"fineweb_train_000001\.bin: has {size} bytes and begins with .*truncated"):
+        token_shards.shard(file)
 
 
 def test_python_s_sources_are_the_same_twice() -> None:
