@@ -3,7 +3,6 @@
 import signal
 import sys
 import time
-from collections import defaultdict
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from experiments.run_store.code import say_edits
 from experiments.training.build import check, device_of
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
+from plots.runs.variants import grouped
 
 
 def train(run: RunConfig, launch: LaunchConfig) -> Cell:
@@ -111,10 +111,8 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
         interrupted, failures = _run(cells, launch, folder, display)
     failures = [failure for failure in failures if not failure[0].is_finished]  # by another process meanwhile
     if failures:
-        alike: dict[tuple[str, str], list[tuple[str, Path]]] = defaultdict(list)
-        for cell, how, error, log in failures:
-            alike[how, error].append((cell.name, log))
-        rows = [["; ".join(name for name, _ in some), *what, str(some[0][1])] for what, some in alike.items()]
+        alike = grouped(failures, lambda failure: failure[1:3])
+        rows = [["; ".join(one[0].name for one in some), *what, str(some[0][3])] for what, some in alike.items()]
         tables.show(console, ["failed", "how", "error", "log"], rows)
     left = sum(not cell.is_finished for cell in cells)
     if interrupted:
