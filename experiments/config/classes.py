@@ -70,13 +70,15 @@ class Classes:
             raise UsageError(f"{path}._target_={name}: {foreign(name, self.packages)}")
         return target
 
-    def build(self, node: Node, path: str, kind: Any, **extra: Any) -> Any:
+    def build(self, node: Node, path: str, kind: Any, offered: Node | None = None, **extra: Any) -> Any:
         """What a node describes, of a kind as `find` has it, called with its options and `extra`.
 
-        Raises UsageError for what does not fit, before anything is called.
+        offered: what it is called with too, if it has such a parameter. Raises UsageError for what does not fit,
+        before anything is called.
         """
         target = self.find(node, path, kind)
         known, options = parameters(target), {key: value for key, value in node.items() if key != "_target_"}
+        extra |= {name: value for name, value in (offered or {}).items() if name in known}
         for key, value in options.items():
             if _is_node(value):
                 options[key] = self.build(value, f"{path}.{key}", known[key].annotation)

@@ -55,8 +55,7 @@ def subject(node: Config) -> Subject:
     types = parameter_types(target)
     if kind == "task":
         whole = {name: STAND_INS[kind] for name, kind in types.items() if kind in STAND_INS} | node
-        here = {"device": torch.device("cpu")} if "device" in types else {}
-        build = partial(classes.build, whole, kind, Task, **here)
+        build = partial(classes.build, whole, kind, Task, {"device": torch.device("cpu")})
         build(workers=4, seed=0, ids=None)
         return Subject(kind, "build_task", {"": build})
     parts = {key: value for key, value in node.items() if isinstance(value, dict) and "_target_" in value}

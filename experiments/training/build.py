@@ -42,9 +42,7 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
     vector as a whole, which is enough to check a configuration before there are data.
     """
     classes, sizes = Classes(run.packages), tuple(block.size for block in layout)
-    makes = parameter_types(classes.find(called(run.compressor), "compressor", Compressor))
-    shapes = {"layout": layout} if "layout" in makes else {}
-    compressor = classes.build(called(run.compressor), "compressor", Compressor, **shapes)
+    compressor = classes.build(called(run.compressor), "compressor", Compressor, {"layout": layout})
     parts: dict[str, Any] = {"compressor": compressor}
     if run.update.target is not None:
         parts["update"] = classes.build(called(run.update), "update", Update)
@@ -73,8 +71,7 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
     d = sum(sizes) if sizes else None
     workers = run.cluster.groups or run.cluster.workers  # a group is one worker of the method
     told = {"rounds": run.rounds, "workers": workers, "seed": run.seed, "d": d, "layout": layout}
-    parts |= {name: value for name, value in told.items() if name in hints}
-    algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, **parts)
+    algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, told, **parts)
     participation_of(run, algorithm)
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
 
@@ -100,14 +97,12 @@ def build_task(run: RunConfig, ranks: Ranks | None = None) -> Task:
     """The task with its data loaded and shared over the workers, for those of this rank. Raises LostContact."""
     ranks, classes, task = ranks or Ranks(), Classes(run.packages), called(run.task)
     n, ids = run.cluster.workers, ranks.ids(run.cluster.workers, run.cluster.groups)
-    extra: dict[str, Any] = {"workers": n, "seed": run.seed, "ids": ids}
-    if "device" in parameter_types(classes.find(task, "task", Task)):
-        extra["device"] = torch.device(device_of(run, ranks.local_rank))
+    place = {"device": torch.device(device_of(run, ranks.local_rank))}
     # The first rank of every machine fetches and decodes, the others then find it in the cache.
     if ranks.local_rank:
         ranks.wait()
     try:
-        return classes.build(task, "task", Task, **extra)
+        return classes.build(task, "task", Task, place, workers=n, seed=run.seed, ids=ids)
     finally:  # so that the others find the same error, rather than that this one is gone
         if not ranks.local_rank:
             ranks.wait()
