@@ -90,7 +90,7 @@ def test_muon_is_torch_s_up_to_its_bfloat16():
         for optimizer in theirs:
             optimizer.step()
     found = run(muon(Identity(), LAYOUT, weight_decay=0.1), 10)[-1]
-    assert_close(found, torch.cat([part.detach().flatten() for part in x]).double(), 0.01)
+    assert_close(found, torch.cat([part.detach().flatten() for part in x]).double(), 0.003)
 
 
 def test_a_scheduler_may_take_muon_s_momentum_down_to_zero_and_up_again():
