@@ -114,9 +114,13 @@ def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
     from experiments.figures import held_out  # and torch
 
     both, is_known = held_out.both_steps(figure, asked.overrides, asked.packages)
+    judged = [run for run in runs_of(both, (), asked.packages) if run.seed != figure.held_out]
+    missing = "no best step sizes yet: experiments.reproduce runs the trials that choose them"
+    if not judged:
+        raise UsageError(f"figure={figure.name}: has {missing}")
     if not is_known:
-        print("with no best step sizes yet: experiments.reproduce runs the trials that choose them")
-    return figure, [run for run in runs_of(both, (), asked.packages) if run.seed != figure.held_out]
+        print(f"with {missing}")
+    return figure, judged
 
 
 def _create(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger) -> str:

@@ -353,15 +353,20 @@ def test_one_task_has_the_panels_of_the_figure_over_its_runs() -> None:
 def test_a_figure_that_chooses_step_sizes_shows_the_judged_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     """As reproduce runs them: the published step size and, once the trials chose it, the best one, by every seed."""
     file = yaml.safe_load((CONF / "figure" / "figure_3.yaml").read_text())
-    methods = ("ef21_both_ways", "onebit_adam", "cd_adam", "cd_adam_layer")
-    wanted = {(name, (file["budgets"]["medium"]["published"][name],), seed) for name in methods for seed in (0, 1)}
-    overrides = ["figure=figure_3", "budget=medium", "seeds=[0,1]"]
+    published = file["budgets"]["medium"]["published"]
+    wanted = {(name, (published[name],), 1) for name in ("ef21_both_ways", "cd_adam")}
+    grid = "figure.budgets.medium.grid=[['algorithm=ef21_both_ways lr=0.1','algorithm=cd_adam lr=[0.001,0.003]']]"
+    overrides = ["figure=figure_3", "budget=medium", "seeds=[1]", "figure.claims=[]", grid]
     for best in ({}, {("cifar10/resnet18", "cd_adam"): 0.003}):
         monkeypatch.setattr(held_out, "best_step_sizes", lambda *_, best=best: best)
-        wanted |= {("cd_adam", (lr,), seed) for lr in best.values() for seed in (0, 1)}
+        wanted |= {("cd_adam", (lr,), 1) for lr in best.values()}
         _, runs = dashboard.figure_and_runs(overrides)
         assert sorted((run.algorithm.name, run.lr, run.seed) for run in runs) == sorted(wanted)
         assert ("no best step sizes yet" in capsys.readouterr().out) == (not best)
+    monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: {})
+    with pytest.raises(UsageError, match="figure=figure_3: has no best step sizes yet"):
+        dashboard.figure_and_runs([*overrides, "~figure.budgets.medium.published"])
+    monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
     [(shown, _)] = sections(page(*overrides)).values()
     assert sorted(shown["filters"]["filters"][0]["value"]) == sorted(map(identity.of, runs))
     assert [key["name"] for key in shown["grouping"]] == ["algorithm.value.name", "lr.value"]
