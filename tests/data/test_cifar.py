@@ -46,9 +46,12 @@ def put(arrays: Arrays, form: str, place: Path) -> None:
     content = official_files(arrays) if form in (OFFICIAL, FOLDER) else npm_files(arrays)
     if form in (OFFICIAL, TARBALL):
         content = {form: tar_gz(content, FOLDER if form == OFFICIAL else "package")}
-    folder = place / form if form in (FOLDER, "package") else place
+    written(place / form if form in (FOLDER, "package") else place, content)
+
+
+def written(folder: Path, files: dict[str, bytes]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, raw in content.items():
+    for name, raw in files.items():
         (folder / name).write_bytes(raw)
 
 
@@ -208,12 +211,8 @@ def check_100(folder: Path, url: str) -> None:
 def test_folder_archive_and_host(web: Web, files_of_100: dict[str, bytes], tmp_path: Path) -> None:
     archive = tar_gz(files_of_100, CIFAR100.base_folder)
     web.files["/x"] = archive
-    unpacked = tmp_path / "folder" / CIFAR100.base_folder
-    unpacked.mkdir(parents=True)
-    for name, raw in files_of_100.items():
-        (unpacked / name).write_bytes(raw)
-    (tmp_path / "packed" / "cifar100").mkdir(parents=True)
-    (tmp_path / "packed" / "cifar100" / CIFAR100.filename).write_bytes(archive)
+    written(tmp_path / "folder" / CIFAR100.base_folder, files_of_100)
+    written(tmp_path / "packed" / "cifar100", {CIFAR100.filename: archive})
     for place in ("folder", "packed"):
         check_100(tmp_path / place, "http://127.0.0.1:9/x")
     for _ in ("from the host", "from the cache"):
