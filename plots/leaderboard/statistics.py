@@ -103,7 +103,9 @@ def _chances(ranks: tuple[int, ...]) -> np.ndarray:
     """The probability of every sum of positive ranks, from 0, if each rank is positive with probability 1/2."""
     chances = np.ones(1)
     for rank in ranks:
-        chances = np.pad(chances, (0, rank)) / 2 + np.pad(chances, (rank, 0)) / 2
+        half, chances = chances / 2, np.zeros(len(chances) + rank)
+        chances[: len(half)] = half
+        chances[rank:] += half
     return chances
 
 
