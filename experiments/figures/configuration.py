@@ -62,8 +62,8 @@ def _budgets(budgets: Mapping[str, Any], asked: str, place: str) -> list[str | N
 
 
 def _chosen(node: Config, budgets: Mapping[str, Any], name: str | None) -> Config:
-    chosen = budgets[name] if name else {}
-    overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
+    chosen = {key: value for key, value in (budgets[name] if name else {}).items() if value is not None}
+    overrides = [*node.get("overrides", []), *chosen.get("overrides", [])]
     return {**node, **chosen, "overrides": overrides, "name": node["name"]}
 
 

@@ -93,6 +93,13 @@ def test_the_figure_that_the_documentation_writes_is_one():
     assert len(runs_of(read(yaml.safe_load(text)), [])) == 2
 
 
+def test_null_of_a_budget_is_left_out():
+    figure = node("figure_3")
+    figure["budgets"]["quick"] |= {"note": None, "overrides": None}
+    read_so = read(figure, "quick")
+    assert (read_so.note, read_so.overrides) == ("", tuple(figure["overrides"]))
+
+
 def test_overrides_reach_every_cell_and_win():
     found = runs_of(figure_named("demo"), ["rounds=7", "lr=0.5"])
     assert {(run.rounds, run.lr, run.cluster.workers) for run in found} == {(7, (0.5,), 20)}
