@@ -58,12 +58,9 @@ class Channel(ABC):
     def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
         """The payload of w [..., d] in round `key.round`, and the sender's new memory, of the type of `start`'s."""
 
+    @abstractmethod
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
-        """The signal [*T, d] that the receiver uses: its last signal plus the message, or the message alone.
-
-        message: decoded. A channel that makes anything else of the two overrides this.
-        """
-        return last + message if self.needs_last else message
+        """The signal [*T, d] that the receiver uses, from the decoded message and its last signal."""
 
     def codec(self, t: int) -> Compressor:
         """The compressor of round t (from 1)."""
@@ -118,6 +115,9 @@ class Direct(Channel):
     def send(self, w: Tensor, memory: None, key: MessageKey) -> tuple[Payload, None]:
         return self.codec(key.round).encode(w, key), None
 
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return message
+
 
 @dataclass(frozen=True)
 class ErrorFeedback(Channel):
@@ -144,6 +144,9 @@ class ErrorFeedback(Channel):
         message = self.decode(payload, w.shape[-1], key.round)
         return payload, torch.sub(compensated, message, out=memory_of(memory))
 
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return message
+
 
 @dataclass(frozen=True)
 class Markov(Channel):
@@ -164,6 +167,9 @@ class Markov(Channel):
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         payload = self.codec(key.round).encode(w - memory, key)
         return payload, torch.add(memory, self.decode(payload, w.shape[-1], key.round), out=memory_of(memory))
+
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return last + message
 
 
 def dense() -> Channel:

@@ -35,6 +35,9 @@ class Learning(Channel):
         payload = self.codec(key.round).encode(w - memory, key)
         return payload, memory + self.gain(d) * self.decode(payload, d, key.round)
 
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return last + message
+
     def gain(self, d: int) -> float:
         return 1 / (1 + self.compressor.omega(d)) if self.rate is None else self.rate
 

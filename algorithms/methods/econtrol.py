@@ -38,6 +38,9 @@ class ErrorControl(Channel):
         h = memory.h + self.decode(payload, d, key.round)
         return payload, Controlled(h=h, e=memory.e + w - h)
 
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return last + message
+
     def check(self, d: int) -> None:
         super().check(d)
         self._gain(d)

@@ -50,6 +50,9 @@ class Differences(Channel):
         news = w if self.coin.at(key.round) else w - memory
         return self.codec(key.round).encode(news, key), w
 
+    def receive(self, message: Tensor, last: Tensor) -> Tensor:
+        return last + message
+
 
 @dataclass(frozen=True, kw_only=True)
 class Marina(Algorithm):
