@@ -86,7 +86,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         **options: Any,
     ) -> None:
         check_step_size(lr)
-        self.algorithm, hyperparameters = resolve_algorithm(algorithm, options)
+        self.algorithm, hyperparameters = resolve_algorithm(algorithm, seed, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._group = process_group
         self._partition: Partition = partition

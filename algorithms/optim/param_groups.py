@@ -39,10 +39,16 @@ def resolve_method(algorithm: Algorithm | str, options: Mapping[str, Any]) -> Al
     return algorithm
 
 
-def resolve_algorithm(algorithm: Algorithm | str, options: Mapping[str, Any]) -> tuple[Algorithm, dict[str, Any]]:
-    """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError."""
+def resolve_algorithm(
+    algorithm: Algorithm | str, seed: int, options: Mapping[str, Any]
+) -> tuple[Algorithm, dict[str, Any]]:
+    """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError.
+
+    seed: of what the named method draws itself, such as MARINA's coin.
+    """
     own = parameters(algorithm) if isinstance(algorithm, str) else []
-    algorithm = resolve_method(algorithm, {name: value for name, value in options.items() if name in own})
+    given = {"seed": seed, **options}
+    algorithm = resolve_method(algorithm, {name: value for name, value in given.items() if name in own})
     if algorithm.has_local_models:
         raise ValueError(f"{algorithm}: its workers have local models; use LocalSteps around a torch optimizer")
     if algorithm.looks_back:

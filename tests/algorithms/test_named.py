@@ -12,6 +12,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD
 from algorithms.methods.ef21 import ef21
+from algorithms.methods.marina import Coin
 from algorithms.methods.onebit_adam import onebit_adam
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.registry import load_method, names, parameters
@@ -55,6 +56,10 @@ def test_adamw_in_bf16_is_torch_s_on_rounded_gradients() -> None:
 def optimizer(name: str | Algorithm, **options: object) -> CompressedOptimizer:
     """Of three parameters."""
     return CompressedOptimizer([torch.nn.Parameter(torch.ones(3))], name, lr=0.1, **options)
+
+
+def test_a_method_draws_with_the_seed_of_its_optimizer() -> None:
+    assert optimizer("marina", p=0.5, seed=5).algorithm.coin == Coin(0.5, seed=5)
 
 
 def test_an_optimizer_in_one_call() -> None:
