@@ -99,7 +99,7 @@ def check_folders(place: Path) -> None:
         for folder in entries:
             committed = PLACE / "leaderboard" / folder.parent.name / folder.name
             if committed.is_dir() and committed != folder.resolve():
-                with suppress(OSError, ValueError, UsageError):  # of a damaged one the damage is said
+                with suppress(OSError, ValueError, UsageError):  # a damaged one is reported below
                     print(f"{folder}: {agreement(folder, committed)}")
     damaged = {folder: damage for folder, damage in found.items() if damage}
     for folder, damage in damaged.items():

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
-    """The figure without panels of what is derived from several runs, and its runs without trials of step sizes."""
+    """The figure without derived panels, and its runs without trials of step sizes."""
     overrides = move_overrides(overrides)
     with explain_hydra_errors(overrides, "reproduction"):
         asked = asked_of(resolve(compose(overrides, "reproduction", packages_of(overrides))))
@@ -115,11 +115,11 @@ def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
 
     both, is_known = held_out.both_steps(figure, asked.overrides, asked.packages)
     judged = [run for run in runs_of(both, (), asked.packages) if run.seed != figure.held_out]
-    missing = "no best step sizes yet: experiments.reproduce runs the trials that choose them"
+    missing = "best step sizes are not known yet; experiments.reproduce runs the trials that choose them"
     if not judged:
-        raise UsageError(f"figure={figure.name}: has {missing}")
+        raise UsageError(f"figure={figure.name}: {missing}")
     if not is_known:
-        print(f"with {missing}")
+        print(missing)
     return figure, judged
 
 

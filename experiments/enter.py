@@ -53,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if place_of() is not None:
             raise UsageError("start this command as one process; ranks=N gives every run N processes")
         usual = {one.name: one.default for one in fields(LaunchConfig)}
-        launch = launch_of(usual | {key: value_of(key, given) for key in usual if value_of(key, given) is not None})
+        asked = {key: value_of(key, given) for key in usual if value_of(key, given) is not None}
+        launch = launch_of(usual | asked, is_sweep=False)
         candidates, seeds = read(given)
         fitting = planned(candidates, seeds, launch)
         if not launch.dry_run:
@@ -67,7 +68,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
     of_runs = {one.name for one in fields(RunConfig)}
-    own = [*_OWN, *_METHOD, *LAUNCH, *UNCHANGING]
+    own = dict.fromkeys([*_OWN, *_METHOD, *LAUNCH, *UNCHANGING])
     refuse_misspelt((word for word in given if word.partition("=")[0] not in of_runs), own, roots(packages))
     if not algorithm or "track" not in asked:
         raise UsageError("give a method and a track, such as algorithm=cd_adam track=digits")

@@ -53,7 +53,7 @@ def application(composed: DictConfig) -> None:
     """One figure. Hydra calls it."""
     with exit_with_message():
         config = resolve(composed)
-        asked, launch = asked_of(config), launch_of(config)
+        asked, launch = asked_of(config), launch_of(config, is_sweep=False)
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: only the command line may allow a package: add packages=[{name}]")

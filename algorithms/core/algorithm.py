@@ -293,7 +293,7 @@ class Algorithm:
     def with_compressor(self, compressor: Compressor | None) -> Self:
         """This algorithm with another compressor where it has its uplink's now; with None dense in both directions.
 
-        Raises ValueError for anything else, and if the method sends floats and the compressor does not. Raises it too
+        Raises ValueError if `compressor` is no Compressor, or does not send floats as the method does. Raises it too
         for a method that moves by signs without a scale, because its step size suits no other compressor.
         """
         if not isinstance(compressor, Compressor | None):

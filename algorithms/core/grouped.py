@@ -93,8 +93,8 @@ class SideBySide:
             own = type(part)
             if part.stages(1) != (part,) or (own.server, own.replica) != (Algorithm.server, Algorithm.replica):
                 raise ValueError(
-                    f"{own.__name__}: has several exchanges in a round, or a server or replica of its own, which "
-                    "optimizer and hook have not: run it in the harness (experiments.run)"
+                    f"{own.__name__}: has several exchanges in a round, or a server or replica of its own. Optimizer "
+                    "and hook cannot run it; run it in the harness (experiments.run)"
                 )
             part.check(size)
 

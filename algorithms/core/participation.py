@@ -22,7 +22,7 @@ class Participation:
     (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
     It receives what the server sends. A late worker's message of round t arrives in round t + k.
 
-    With groups of workers `workers` are the groups, and `member` is "group", for errors.
+    If workers form groups, `workers` is the number of groups. Errors call one of them `member`.
 
     chance: probability of heads. absent: (i, first, last), worker i is absent from round `first` to `last`.
     late: (i, k), worker i is late by k rounds.

@@ -73,7 +73,7 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, 
     if saved.get("digest") != state_digest(state):
         raise ValueError("this state is damaged: its digest does not match; load another one")
     if state.get("server") is None and own.get("server") is not None:  # of another rank of this rank's node
-        raise ValueError("this state is of a rank that is no server: every rank loads its own state")
+        raise ValueError("this state was saved by a rank without a server: every rank loads its own state")
 
 
 def state_digest(state: dict) -> int:

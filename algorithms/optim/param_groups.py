@@ -29,11 +29,13 @@ Settings = list[dict[str, Any]]
 
 
 def resolve_method(algorithm: Algorithm | str, options: Mapping[str, Any]) -> Algorithm:
-    """The method itself, or the one of this name with its options. Raises ValueError, also for neither."""
+    """The method itself, or the one of this name with its options. Raises ValueError for anything else."""
     if isinstance(algorithm, str):
         return load_method(algorithm, **options)
     if not isinstance(algorithm, Algorithm):
-        raise ValueError(f"{algorithm}: must be a method's name, or what a method's function returns")
+        raise ValueError(
+            f"{algorithm}: must be a method's name, or an Algorithm, which the method's function returns"
+        )
     if options:
         raise ValueError(f"{', '.join(options)}: options are only for an algorithm given by name")
     return algorithm
@@ -44,7 +46,7 @@ def resolve_algorithm(
 ) -> tuple[Algorithm, dict[str, Any]]:
     """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError.
 
-    seed: of what the named method draws itself, such as MARINA's coin.
+    seed: goes to a named method that draws random numbers itself, such as MARINA with its coin.
     """
     own = parameters(algorithm) if isinstance(algorithm, str) else []
     given = {"seed": seed, **options}

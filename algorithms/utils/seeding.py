@@ -42,7 +42,7 @@ class MessageKey(NamedTuple):
         return torch.tensor([keyed_seed(self.seed, self.direction, i, self.round) for i in self.workers])
 
     def draw(self, sample: Callable[[torch.Generator], Tensor]) -> Tensor:
-        """What `sample` draws for every message, on the CPU with a generator of its own: [W, n], or [n]."""
+        """Call `sample` with each message's own generator, on the CPU, and stack what it draws: [W, n], or [n]."""
         seeds = self.seeds()
         drawn = [sample(torch.Generator().manual_seed(seed)) for seed in seeds.flatten().tolist()]
         return torch.stack(drawn).view(*seeds.shape, -1)

@@ -73,8 +73,8 @@ class Classes:
     def build(self, node: Node, path: str, kind: Any, offered: Node | None = None, **extra: Any) -> Any:
         """What a node describes, of a kind as `find` has it, called with its options and `extra`.
 
-        offered: what it is called with too, if it has such a parameter. Raises UsageError for what does not fit,
-        before anything is called.
+        offered: further arguments; one that it has no parameter for is left out. Raises UsageError for what does not
+        fit, before anything is called.
         """
         target = self.find(node, path, kind)
         known, options = parameters(target), {key: value for key, value in node.items() if key != "_target_"}

@@ -71,11 +71,13 @@ def plain(run: RunConfig) -> Config:
     return {**config, **parts, "cluster": asdict(run.cluster), "lr": list(run.lr), "packages": list(run.packages)}
 
 
-def launch_of(config: Mapping[str, Any]) -> LaunchConfig:
+def launch_of(config: Mapping[str, Any], is_sweep: bool = True) -> LaunchConfig:
     """How a command starts its runs, from its resolved configuration. Raises UsageError."""
     launch = LaunchConfig(**checked(LaunchConfig, config))
     if launch.select is not None and not launch.select.startswith(("final_", "best_")):
         raise UsageError(f"select={launch.select}: final_<metric> or best_<metric>, as final_grad_norm")
+    if launch.select is not None and not is_sweep:
+        raise UsageError(f"select={launch.select}: is for sweeps; a figure or a track has a metric of its own")
     return launch
 
 

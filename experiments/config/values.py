@@ -28,6 +28,7 @@ def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
         if {one["type"] for one in error.errors()} == {"literal_error"}:
             raise UsageError(unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))) from error
         found = ("should have more items" if one["type"] == "missing" else one["msg"] for one in error.errors())
+        found = (text.replace(" after validation", "") for text in found)
         said = " or ".join(dict.fromkeys(text.partition("should ")[2] or f"be {text}" for text in found))
         said = said.replace(" or be ", " or ").replace("array", "list")
         raise UsageError(f"{place}={value}: must {said}{hint}") from error

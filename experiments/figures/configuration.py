@@ -62,9 +62,10 @@ def _budgets(budgets: Mapping[str, Any], asked: str, place: str) -> list[str | N
 
 
 def _chosen(node: Config, budgets: Mapping[str, Any], name: str | None) -> Config:
-    chosen = {key: value for key, value in (budgets[name] if name else {}).items() if value is not None}
-    overrides = [*node.get("overrides", []), *chosen.get("overrides", [])]
-    return {**node, **chosen, "overrides": overrides, "name": node["name"]}
+    chosen = budgets[name] if name else {}
+    overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
+    both = {**node, **chosen, "overrides": overrides, "name": node["name"]}
+    return {key: value for key, value in both.items() if value is not None}
 
 
 def _seeded(figure: Figure, seeds: object, place: str) -> Figure:

@@ -48,8 +48,6 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
 
     Returns whether this process is to draw them. Raises as `sweep`.
     """
-    if launch.select is not None:
-        raise UsageError(f"select={launch.select}: is for sweeps; a figure or a track has a metric of its own")
     runs = [cell.run for cell in cells]
     for run in runs:
         check(run)

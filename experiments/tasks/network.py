@@ -59,13 +59,13 @@ class NetworkTask(ABC):
 
     @abstractmethod
     def _evaluate(self) -> dict[str, Tensor]:
-        """The measurements of the network as it is."""
+        """Measure the network at its present parameters and statistics."""
 
     def step_unit(self, algorithm: Algorithm) -> float:
         return 1.0
 
     def _gradients(self, x: Tensor, statistics: Tensor, loss: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
-        """Gradients [T, W, d] at models [T, W or 1, d], and new statistics. loss: of the worker at this place."""
+        """Gradients [T, W, d] at models [T, W or 1, d], and new statistics. loss(i): of the i-th worker."""
         gradients, statistics = x.new_empty(*statistics.shape[:2], self.d), statistics.clone()
         self.model.module.train()
         for trial in range(len(x)):

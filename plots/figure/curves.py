@@ -168,13 +168,13 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
             axis.fill_between(line["x"], line["low"], line["high"], color=color, alpha=0.2, linewidth=0)
     axis.set_gid(panel.y)
     axis.set(xscale=panel.x_scale, yscale=panel.y_scale, xlabel=label(panel.x))
+    if panel.y_max is None and np.isfinite(top):  # what diverged would flatten the others
+        axis.dataLim.y1 = min(axis.dataLim.y1, top)
     if panel.guide is not None:
         ends = np.array([frame[panel.x].min(), frame[panel.x].max()], dtype=float)  # from the upper left on
         heights = frame.loc[frame[panel.x] == ends[0], panel.y].max() * (ends / ends[0]) ** panel.guide
         name = f"slope {panel.guide:g}".replace("-", "−")
         axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=name)
-    if panel.y_max is None and np.isfinite(top):  # what diverged would flatten the others
-        axis.dataLim.y1 = min(axis.dataLim.y1, top)
     _cut(axis, panel)
 
 

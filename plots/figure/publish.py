@@ -80,7 +80,7 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
 
 
 def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFrame, str, list[str]]:
-    """Draw the panels of a figure; its findings, its caption, and what only its report says."""
+    """Draw the panels of a figure. Returns the findings, the caption, and the report's own lines."""
     frame = mark_best(frame, figure.select, figure.held_out)
     if figure.published:
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)

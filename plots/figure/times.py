@@ -24,7 +24,7 @@ A_DECADE = 40
 
 
 def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFrame, str, list[str]]:
-    """Draw the times of a figure from the rows of its runs; its findings, its caption, and what only its report says.
+    """Draw the times of a figure from its runs' rows. Returns the findings, the caption, and the report's own lines.
 
     Writes the picture, the rows, and the modelled lines as lines.csv.
     """

@@ -24,7 +24,7 @@ ALONE = ["one_alone", "other_alone"]
 COLUMNS = ["level", *KEYS, "cases", "both", *ALONE, "times", "low", "high"]
 
 MOST = 20
-"""Lines that stand below each other."""
+"""The most lines in a column."""
 
 
 def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
@@ -34,9 +34,9 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     `experiments.entries.parts.parts_of` describes them.
 
     A case is two such entries on one task. A row's `cases` counts them. In `both` of them every run of both entries
-    reached the level; in `one_alone` and `other_alone` those of one entry, and not all of the other's. Over the
-    first, `times` is how many times fewer bits `other` needs than `one`: a geometric mean over cases and seeds, with
-    a 95 % interval of the seeds.
+    reached the level; in `one_alone` and `other_alone` only those of one entry did. Over the cases of `both`,
+    `times` is how many times fewer bits `other` needs than `one`: a geometric mean over cases and seeds, with a 95 %
+    interval of the seeds.
     """
     pairs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for part, values in parts.items():

@@ -77,7 +77,7 @@ def rank(frame: pd.DataFrame, goals: Goals, levels: Levels) -> tuple[pd.DataFram
 def by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
     """The levels of all tasks that have rows. Raises ValueError for one that is reached before anything is sent."""
     rows, found = {str(task): some for task, some in frame.groupby("task")}, []
-    for place in range(max(len(levels) for _, levels in goals.values())):
+    for place in range(max(len(levels) for task, (_, levels) in goals.items() if task in rows)):
         targets = {task: levels[place] for task, (_, levels) in goals.items() if task in rows and place < len(levels)}
         needs = {task: statistics.needs(rows[task], goals[task][0], target) for task, target in targets.items()}
         found.append((targets, needs))
@@ -102,8 +102,9 @@ def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
             for cost, values in measured.items()
             for end, value in zip(ENDS, values, strict=True)
         }
-        spent = mine[COSTS].astype(float) if bits[name].notna().any() else np.full((1, len(COSTS)), np.nan)
-        costs = dict(zip(COSTS, stats.gmean(spent), strict=True))
+        spent = mine.loc[mine.index.isin(bits[name].dropna().index, level="seed"), COSTS].to_numpy(float)
+        means = stats.gmean(spent) if len(spent) else [np.nan] * len(COSTS)
+        costs = dict(zip(COSTS, means, strict=True))
         found[name] = {**ends, **costs, "reached": mine["bits"].notna().sum(), "runs": len(mine)}
     return pd.DataFrame.from_dict(found, orient="index").join(facts)
 

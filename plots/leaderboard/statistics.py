@@ -177,5 +177,5 @@ def messages(frame: pd.DataFrame) -> pd.DataFrame:
         until = some.loc[some["whole"], "round"].max()
         share = until / some["planned_rounds"].max() if ways and until > 1 else 0.0
         width = some["up"].iloc[0] if some[["up", "down"]].eq(some["up"].iloc[0]).all(axis=None) else np.nan
-        found[name] = {"width": width, "compressed": " and ".join(ways) or "none", "warm_up": share}
-    return pd.DataFrame.from_dict(found, orient="index")
+        found[name] = width, " and ".join(ways) or "none", share
+    return pd.DataFrame.from_dict(found, orient="index", columns=["width", "compressed", "warm_up"])

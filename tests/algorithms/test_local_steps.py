@@ -171,7 +171,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], "diloco", lr=1), "local models"),
     (
         lambda: CompressedOptimizer([torch.zeros(3, requires_grad=True)], diloco, lr=1),
-        "diloco .*: must be a method's n",
+        "diloco .*: must be a method's name",
     ),
     (lambda: compressed([torch.zeros(3, requires_grad=True)], "diloco"), "makes its own step"),
     (lambda: sparseloco(ChunkTopK(), SGD(), N, decay=1.5), r"decay=1.5: must lie in \[0, 1\]"),

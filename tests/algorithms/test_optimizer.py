@@ -228,7 +228,7 @@ def beside_the_server(state: dict) -> dict:
         (lambda state: state["state"][0]["of"].pop("d"), "of d unknown, not 32"),
         (
             lambda state: state["state"][0].update(beside_the_server(state["state"][0])),
-            "no server: every rank loads its",
+            "a rank without a server: every rank loads its",
         ),
     ],
 )

@@ -109,7 +109,7 @@ REFUSED = {
     "epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
     "seed=[0,1]": "seed=[0, 1]: must be a valid integer",
     "cluster.absent=[[3,2]]": "[[3, 2]]: must have more items; it counts triples of a worker, its first",
-    "cluster.late=[[3,2,1]]": "[[3, 2, 1]]: must have at most 2 items after validation, not 3; it counts",
+    "cluster.late=[[3,2,1]]": "[[3, 2, 1]]: must have at most 2 items, not 3; it counts",
     "cluster.workers=0": "cluster.workers=0: must be greater than 0; it counts workers",
     "cluster.workers=8 cluster.groups=3": "cluster.groups=3: must divide cluster.workers=8",
     "cluster.groups=4 cluster.server=sharded": "cluster.server=sharded: does not support cluster.groups",

@@ -93,11 +93,12 @@ def test_the_figure_that_the_documentation_writes_is_one():
     assert len(runs_of(read(yaml.safe_load(text)), [])) == 2
 
 
-def test_null_of_a_budget_is_left_out():
+def test_null_of_a_budget_takes_a_key_of_the_figure_away():
     figure = node("figure_3")
-    figure["budgets"]["quick"] |= {"note": None, "overrides": None}
+    figure |= {"note": "Of the figure.", "held_out": 9}
+    figure["budgets"]["quick"] |= {"note": None, "overrides": None, "held_out": None}
     read_so = read(figure, "quick")
-    assert (read_so.note, read_so.overrides) == ("", tuple(figure["overrides"]))
+    assert (read_so.note, read_so.held_out, read_so.overrides) == ("", None, tuple(figure["overrides"]))
 
 
 def test_overrides_reach_every_cell_and_win():

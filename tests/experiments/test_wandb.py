@@ -362,9 +362,9 @@ def test_a_figure_that_chooses_step_sizes_shows_the_judged_runs(monkeypatch: pyt
         wanted |= {("cd_adam", (lr,), 1) for lr in best.values()}
         _, runs = dashboard.figure_and_runs(overrides)
         assert sorted((run.algorithm.name, run.lr, run.seed) for run in runs) == sorted(wanted)
-        assert ("no best step sizes yet" in capsys.readouterr().out) == (not best)
+        assert ("best step sizes are not known yet" in capsys.readouterr().out) == (not best)
     monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: {})
-    with pytest.raises(UsageError, match="figure=figure_3: has no best step sizes yet"):
+    with pytest.raises(UsageError, match="figure=figure_3: best step sizes are not known yet"):
         dashboard.figure_and_runs([*overrides, "~figure.budgets.medium.published"])
     monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
     [(shown, _)] = sections(page(*overrides)).values()

@@ -157,6 +157,8 @@ def test_a_panel_is_as_high_as_the_runs_that_did_not_diverge(y_scale: str) -> No
     assert both.get_ylim()[0] < 0.01
     assert both.collections[-1].get_offsets().tolist() == [[10, both.get_ylim()[1]]]
     assert over_rounds(odd, y_scale=y_scale).get_ylim()[1] > 1e15  # where no other is drawn
+    rising = labelled("c", "t", curve([1.0, 2.0, 4.0], (1, 10, 100)))
+    assert over_rounds(rising, y_scale=y_scale, guide=1.0).get_ylim()[1] >= 100
 
 
 def test_a_panel_has_at_most_seven_curves_and_every_method_is_in_one() -> None:

@@ -206,6 +206,13 @@ def test_an_entry_without_all_runs_has_no_rank_and_one_alone_is_first() -> None:
     assert ranked.dropna().to_dict() == {"amsgrad": 1}
     lacking = found[(found["task"] == ALL) & (found["entry"] == "toy only")]
     assert lacking[["bits", "round", "times_32"]].isna().all(axis=None)  # other tasks may take more bits
+    partly = pd.concat([both("partly", seeds=range(5)), entry("partly", 9.0, seeds=range(5, 10))])
+    means = [
+        ranking_of(some)[0].query("task == @ALL")["round"].tolist() for some in (partly, both("x", seeds=range(5)))
+    ]
+    assert means[0] == pytest.approx(means[1])  # over the seeds that ran on all tasks, as the bits
+    longer = {**GOALS, "absent": ("train_loss", (0.5, 0.1, 0.01))}
+    assert ranking_of(both("amsgrad"), longer)[0]["level"].unique().tolist() == [1, 2]
     assert found.loc[(found["task"] == ALL) & (found["entry"] == "amsgrad"), "times_32"].tolist() == [1, 1]
     found, pairs = ranking_of(entry("amsgrad"), {"toy": GOALS["toy"]})
     assert pairs.empty
@@ -246,6 +253,7 @@ def test_a_run_that_diverges_before_its_first_message_is_counted_leaves_a_rankin
     assert (odd["bits"], odd["bits_high"], odd["reached"]) == (0, math.inf, 18)
     assert pairs.query("one == 'amsgrad' and other == 'odd'")["winner"].tolist() == ["", ""]
     assert found.loc[found["entry"] == "never", "label"].unique().tolist() == ["Never"]
+    assert ranking_of(both("never").query("round == 0"))[0]["bits"].unique().tolist() == [0]
 
 
 @pytest.mark.slow

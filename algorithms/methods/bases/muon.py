@@ -85,7 +85,7 @@ class Muon(Update):
         check_layout(self.layout, d)
 
     def hyperparameters(self) -> dict[str, Any]:
-        # Without momentum there is no B, in which a scheduler could begin one.
+        # Without momentum at the start there is no B, so nothing can raise it later.
         return super().hyperparameters() | ({"momentum": self.momentum} if self.momentum else {})
 
     @property
