@@ -47,6 +47,6 @@ def shard(file: Path) -> np.ndarray:
     if header[:3].tolist() != [MAGIC, VERSION, (size - 4 * HEADER) / 2]:
         raise DataError(
             f"{file}: has {size} bytes and begins with {header[:3].tolist()}: truncated, or of another form; a shard "
-            f"begins with {MAGIC}, {VERSION} and the number of its tokens; they begin at byte {4 * HEADER}, 2 bytes each"
+            f"begins with {MAGIC}, {VERSION} and the number of its tokens; they follow at byte {4 * HEADER}, 2 each"
         )
     return np.memmap(file, "<u2", "c", 4 * HEADER)
