@@ -68,7 +68,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
     of_runs = {one.name for one in fields(RunConfig)}
-    own = dict.fromkeys([*_OWN, *_METHOD, *LAUNCH, *UNCHANGING])
+    own = list(dict.fromkeys([*_OWN, *_METHOD, *LAUNCH, *UNCHANGING]))
     refuse_misspelt((word for word in given if word.partition("=")[0] not in of_runs), own, roots(packages))
     if not algorithm or "track" not in asked:
         raise UsageError("give a method and a track, such as algorithm=cd_adam track=digits")
