@@ -19,6 +19,7 @@ from algorithms.compressors import (
     Compressor,
     DctTopK,
     Identity,
+    Integers,
     LinfDither,
     Natural,
     Nuqsgd,
@@ -43,8 +44,8 @@ METHODS = sorted(path.stem for path in (CONF / "algorithm").glob("*.yaml"))
 WAITING = [one for one in OF_VECTORS if isinstance(one, Chain) and isinstance(one.first, RandomK)]
 WHOLE = [one for one in OF_VECTORS if not isinstance(one, Blocks) and one not in WAITING]
 LAYOUT = laid_out([("tall", (5, 4), "matrix"), ("bias", (3,), "vector"), ("wide", (2, 7), "matrix")])
-SHAPED = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT)]
-COMPRESSORS = [*WHOLE, *SHAPED, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
+ALONE = [RankK(2, LAYOUT), DctTopK(3, 4, layout=LAYOUT), Integers()]  # not in blocks
+COMPRESSORS = [*WHOLE, *ALONE, *(Blocks(compressor, (20, D - 20)) for compressor in WHOLE)]
 CASES = [
     (ScaledSign(), ["cd_adam", "quantized_adam"]),
     (Identity(), ["muon"]),
@@ -110,11 +111,11 @@ def rounds(tried: Algorithm, is_packed: bool) -> None:
 
 def draws(compressor: Compressor) -> bool:
     one = getattr(compressor, "compressor", compressor)
-    always = (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd)
+    always = (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd, Integers)
     return isinstance(one, always) or getattr(one, "stochastic", False)
 
 
-@pytest.mark.parametrize("compressor", [*WHOLE, *SHAPED, Blocks(ScaledSign(), (20, D - 20))], ids=str)
+@pytest.mark.parametrize("compressor", [*WHOLE, *ALONE, Blocks(ScaledSign(), (20, D - 20))], ids=str)
 def test_a_message_stays_on_the_gpu(compressor: Compressor, gpu: PretendedGpu) -> None:
     """As a round does."""
     x, key = torch.zeros(TRIALS, WORKERS, D, device=GPU), MessageKey(SEED, "up", 1, (0, 1))
