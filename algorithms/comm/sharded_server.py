@@ -148,7 +148,7 @@ class ShardedServer:
         for number, (part, shard, of_workers, state) in enumerate(given):
             answer: Payload = ()
             if shard is not None and self.is_tiled and _has_tiles(part, state, t):
-                own: Any = ShardedServer._templates(self, x, t)[self.rank]
+                own: Any = self._answers(x, t)[self.rank]
                 answer = own[number]
                 serve(part, shard, of_workers, state, t, seed_of_part(self.seed, number), answer)
             elif shard is not None:
@@ -209,6 +209,10 @@ class ShardedServer:
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
         """For each server, a payload of the shapes and dtypes that it sends in round t."""
+        return self._answers(x, t)
+
+    def _answers(self, x: Tensor, t: int) -> list[Payload]:
+        """For each server, a payload of the form of its answer in round t."""
         codec = self.algorithm.downlink.codec(t)
         if codec not in self._known:
             like = codec.encode(torch.zeros_like(x), MessageKey.none())

@@ -27,8 +27,8 @@ def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
     except pydantic.ValidationError as error:
         if {one["type"] for one in error.errors()} == {"literal_error"}:
             raise UsageError(unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))) from error
-        found = ("should have more items" if one["type"] == "missing" else one["msg"] for one in error.errors())
-        found = (text.replace(" after validation", "") for text in found)
+        known = {"missing": "should have more items"}
+        found = (known.get(one["type"], one["msg"].replace(" after validation", "")) for one in error.errors())
         said = " or ".join(dict.fromkeys(text.partition("should ")[2] or f"be {text}" for text in found))
         said = said.replace(" or be ", " or ").replace("array", "list")
         raise UsageError(f"{place}={value}: must {said}{hint}") from error

@@ -145,7 +145,7 @@ def run_jobs(
 ) -> bool:
     """Run all jobs, `at_once` of them at a time, each for at most `timeout` seconds.
 
-    Jobs of a new kind start first, then those of the kinds that took longest. So all cores stay busy until the end.
+    Kinds that have not run yet start first, then the slowest. Short jobs come last, so that cores finish together.
 
     ended: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
     now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them; returns whether one
