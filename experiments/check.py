@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 def check_folders(place: Path) -> None:
     """Verify every run folder and entry in and below a folder, and print a line for each damaged one.
 
-    Raises RunError if one is damaged, and DataError if data for an entry are missing.
+    Raises RunError if one is damaged, DataError if data for an entry are missing, and UsageError if its package is.
     """
     from experiments.entries.entry import find  # and pandas
 

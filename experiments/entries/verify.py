@@ -10,6 +10,7 @@ import pandas as pd
 from algorithms.core.algorithm import numbers_kept
 from algorithms.core.bit_counter import BitCounter, as_number
 from common.errors import UsageError
+from experiments.config.compose import roots
 from experiments.config.schema import RunConfig
 from experiments.entries.candidate import Candidate
 from experiments.entries.entry import Entry, read_with_rows
@@ -23,10 +24,18 @@ from plots.leaderboard.statistics import needs
 def problems(folder: Path) -> list[str]:
     """Return what is wrong with an entry, one sentence each.
 
-    It loads the tasks' data, because the sizes of messages depend on them. Raises DataError if data are missing.
+    It loads the tasks' data, because the sizes of messages depend on them. Raises DataError if data are missing, and
+    UsageError if a package of the entry is missing.
     """
     try:
         entry, rows = read_with_rows(folder)
+    except (OSError, ValueError) as error:
+        return [str(error)]
+    try:
+        roots(entry.packages)
+    except UsageError as error:
+        raise UsageError(f"{folder}: cannot be checked: {error}") from error
+    try:
         track = read_track(entry.track, entry.packages)
         if entry.version != track.version:
             return [f"has version {entry.version} of track {track.name}, which now has version {track.version}"]

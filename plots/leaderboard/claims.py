@@ -52,7 +52,8 @@ def _judged(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tup
     missed, theirs_missed = is_bound.loc[bits.index].sum()
     if missed:
         verdict = NOT_DECIDABLE if theirs_missed else FAILS
-        return verdict, f"{claim.subject} misses the level in {missed} of {len(bits)} seeds"
+        theirs = f", {claim.reference} in {theirs_missed}" if theirs_missed else ""
+        return verdict, f"{claim.subject} misses the level in {missed} of {len(bits)} seeds{theirs}"
     ratios = (bits[claim.reference] / bits[claim.subject]).to_numpy()
     mean, low, high = statistics.geometric_interval(ratios, is_bound=theirs_missed > 0)
     least, most = (

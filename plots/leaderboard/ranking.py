@@ -124,7 +124,7 @@ def _ends(frame: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
 
 
 def in_words(ranking: pd.DataFrame) -> pd.DataFrame:
-    """The main columns as text, for printed tables."""
+    """The main columns as text, for printed tables. An asterisk marks entries with a note."""
 
     def number(values: pd.Series) -> pd.Series:
         return values.map(lambda value: "–" if pd.isna(value) else short_exponent(f"{value:.3g}"))
@@ -135,7 +135,8 @@ def in_words(ranking: pd.DataFrame) -> pd.DataFrame:
     rank = number(ranking["rank"])
     times = {f"× {name}": number(ranking[f"times_{floats}"]) for name, floats in (("float32", 32), ("bf16", 16))}
     seconds = {name.replace("seconds_", "s ").replace("_", " × "): number(ranking[name]) for name in NETWORKS}
-    found = {"rank": rank, "entry": ranking["label"], "bits": spread.where(is_there, "> " + bits)}
+    label = ranking["label"].where(ranking["note"] == "", ranking["label"] + " *")
+    found = {"rank": rank, "entry": label, "bits": spread.where(is_there, "> " + bits)}
     there = ranking["reached"].astype(str) + "/" + ranking["runs"].astype(str)
     found |= {"reached": there, "rounds": number(ranking["round"]), "gradients": number(ranking["gradient_calls"])}
     return pd.DataFrame({**found, **times, **seconds})

@@ -196,7 +196,9 @@ def test_a_ranking_whose_answer_is_known() -> None:
     # (n - 1)/n of the bits each way on links of 100 Mbit/s, and four hops of 1 ms a round.
     rounds = ends.loc["amsgrad", "round"]
     assert ends.loc["amsgrad", "seconds_100M_8"] == pytest.approx(rounds * (7 / 8 * 64 * D / 1e8 + 0.004))
-    text = in_words(hard.reset_index()).set_index("entry")
+    noted = hard.reset_index().assign(note=lambda rows: rows["entry"].map({"half": "3 of 20 seeds"}).fillna(""))
+    text = in_words(noted).set_index("entry")
+    assert [name for name in text.index if name.endswith("*")] == ["Half *"]
     assert text.loc["Slow", ["rank", "bits", "reached", "× float32"]].tolist() == ["–", "> 2.56e7", "0/20", "–"]
 
 
@@ -307,4 +309,6 @@ def test_a_claim_if_the_reference_misses_the_level() -> None:
     assert found["verdict"].tolist()[-2:] == ["not decidable", "holds"]
     assert found["measured"].iloc[-1].startswith("> 7.2 times")
     levels = by_level(pd.concat([both("mine", 0.1), slow]), GOALS)
-    assert judge(levels, CLAIMS)["verdict"].unique() == ["not decidable"]
+    found = judge(levels, CLAIMS)
+    assert found["verdict"].unique() == ["not decidable"]
+    assert found["measured"].unique() == ["mine misses the level in 10 of 10 seeds, dense in 10"]
