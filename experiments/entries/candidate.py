@@ -109,8 +109,9 @@ class Candidate:
         count = tuning.trials // math.prod(map(len, own.values()))
         if not isinstance(lr, int | float) or not count:
             raise UsageError(
-                f"algorithm.entry={dict(run.algorithm.entry)}: must have a step size lr; lists of other keys' "
-                f"values may have at most {tuning.trials} combinations"
+                f"algorithm.entry={dict(run.algorithm.entry)}: must have a step size, such as entry: {{lr: 0.01}} in "
+                f"conf/algorithm/{self.algorithm}.yaml; lists of other keys' values may have at most {tuning.trials} "
+                "combinations"
             )
         nearest = sorted(tuning.factors, key=lambda factor: abs(math.log(factor)))[:count]
         return {"lr": [float(f"{lr * factor:.3g}") for factor in sorted(nearest)], **own}
