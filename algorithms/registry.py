@@ -44,7 +44,9 @@ def load_method(name: str, **options: Any) -> Algorithm:
             kind, arguments, _ = _read(part, chosen[part])
             settings[part] = _imported(kind)(**arguments)
         if part in settings and not isinstance(settings[part], known[part].annotation):
-            raise ValueError(f"{name}: takes {known[part].annotation.__name__}, and {part}={settings[part]} is none")
+            kind, given = known[part].annotation.__name__, settings[part]
+            advice = "; give an object, such as Bf16() of algorithms.compressors" if isinstance(given, str) else ""
+            raise ValueError(f"{name}: takes {kind}, and {part}={given!r} is none{advice}")
     if missing := [key for key, one in known.items() if one.default is one.empty and key not in settings]:
         raise ValueError(f"{name} needs {' and '.join(f'{option}=' for option in missing)}")
     return function(**settings)

@@ -1,7 +1,9 @@
 """A round's two messages over torch.distributed."""
 
 import math
+import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +29,17 @@ def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
     if (rank := dist.get_rank(group)) < 0:
         raise ValueError("this rank is not in process_group=: leave it out of this training")
     return rank, dist.get_world_size(group)
+
+
+def warn_alone(nodes: object) -> None:
+    """Warn if `nodes` is None, so there is no process group, though a launcher started several ranks."""
+    ranks = os.environ.get("WORLD_SIZE", "1")
+    if nodes is None and ranks.isdigit() and int(ranks) > 1:
+        warnings.warn(
+            f"WORLD_SIZE={ranks}, but there is no process group, so every rank trains alone: call "
+            "torch.distributed.init_process_group before you make the optimizer",
+            stacklevel=3,
+        )
 
 
 def check_not_alone(nodes: object) -> None:

@@ -42,7 +42,10 @@ class CompressedGradients:
         partition: Partition,
         intra_group: dist.ProcessGroup | None,
     ) -> None:
-        tensors = [param if isinstance(param, Tensor) else param[1] for param in params]
+        given = list(params)
+        if any(isinstance(param, dict) for param in given):
+            raise ValueError("the hook takes parameters, not parameter groups: give it ddp_model.parameters()")
+        tensors = [param if isinstance(param, Tensor) else param[1] for param in given]
         self._flat = Flat(tensors)
         algorithm = with_partition(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
@@ -60,8 +63,7 @@ class CompressedGradients:
         self._flat = Flat(self._flat.params)
         self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
         self._gradient = self._flat.zeros()
-        shapes = [tuple(param.shape) for param in self._flat.params]
-        alike = self._identity() | {"rank": "any", "shapes": shapes}
+        alike = self._identity() | {"rank": "any"}
         check_consistency(self._flat.device, self._groups[0], **alike)
         # DDP calls no hook for parameters that are converted after it was made. Ranks would silently drift apart.
         self._flat.params[0].register_post_accumulate_grad_hook(lambda param: self._flat.check())
@@ -115,8 +117,8 @@ class CompressedGradients:
     def load_state_dict(self, state_dict: dict) -> None:
         """Load what `state_dict` returned on the same rank.
 
-        Raises ValueError for a damaged state, for one of another rank, number of workers, algorithm, seed, number of
-        coordinates or class, and before there is a process group. Then nothing has changed.
+        Raises ValueError for a damaged state, for one of another rank, number of workers, algorithm, seed, shapes of
+        parameters or class, and before there is a process group. Then nothing has changed.
         """
         check_state(state_dict, self._state(), self._identity(), type(self).__name__)
         self._mean.load(state_dict)
@@ -133,7 +135,7 @@ class CompressedGradients:
 
     def _identity(self) -> dict[str, object]:
         d = len(self._gradient)
-        return identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat.dtype)
+        return identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat)
 
 
 Hook = Callable[[CompressedGradients, GradBucket], Future[Tensor]]

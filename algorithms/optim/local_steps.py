@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
-from ..comm.gather_broadcast import check_not_alone, contact
+from ..comm.gather_broadcast import check_not_alone, contact, warn_alone
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -18,7 +18,7 @@ from ..methods.bases.local_steps import LocalSteps as Method
 from ..registry import load_method, parameters
 from .flat_params import Flat
 from .optimizer import CompressedOptimizer
-from .optimizer_state import check_state, identity, state_digest, to_device, with_digest
+from .optimizer_state import check_names, check_state, identity, state_digest, to_device, with_digest
 from .param_groups import resolve_method
 
 _STATE_KEY = "local_steps"
@@ -72,6 +72,7 @@ class LocalSteps(torch.optim.Optimizer):
         self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
         is_distributed, group = dist.is_available() and dist.is_initialized(), process_group
         nodes = Nodes(group, intra_group) if is_distributed else None
+        warn_alone(nodes)
         self._node = nodes if nodes and nodes.count > 1 else None  # its ranks are one worker
         self.rank, self.workers = (nodes.rank, nodes.size) if nodes else (0, 1)
         self._has_started = False
@@ -85,8 +86,7 @@ class LocalSteps(torch.optim.Optimizer):
         self.algorithm.check(len(x))
         self._wire = None
         if nodes:
-            shapes = [tuple(param.shape) for param in self._flat.params]
-            check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any", "parameters": shapes})
+            check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any"})
             with contact():
                 dist.broadcast(x, group=group, group_src=0)
             self._wire = ConsistentGatherBroadcast(self.algorithm, seed, nodes, period=self.algorithm.period)
@@ -137,7 +137,7 @@ class LocalSteps(torch.optim.Optimizer):
         """Load what `state_dict` returned on the same rank. This also sets the parameters.
 
         Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
-        inner optimizer, number of coordinates or parameter groups; then nothing has changed.
+        inner optimizer, shapes of parameters or parameter groups; then nothing has changed.
         """
         try:
             states = {number: dict(one) for number, one in state_dict["state"].items()}
@@ -148,6 +148,7 @@ class LocalSteps(torch.optim.Optimizer):
             raise ValueError(
                 f"this is no state_dict of a {type(self).__name__}: {_STATE_KEY} or param_groups is missing"
             ) from error
+        check_names(state_dict["param_groups"], self.param_groups)
         check_state(own, here, here["of"], type(self).__name__)
         self.inner.load_state_dict({**state_dict, "state": states})
         self.param_groups, self.state = self.inner.param_groups, self.inner.state  # torch made new ones
@@ -262,7 +263,7 @@ class LocalSteps(torch.optim.Optimizer):
         }
 
     def _identity(self, d: int) -> dict[str, object]:
-        own = identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat.dtype)
+        own = identity(self.rank, self.workers, [self.algorithm], self.seed, d, self._flat)
         return {**own, "inner": type(self.inner).__name__}
 
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import check_consistency, connect, digest_of_all, is_finite, may_step
-from ..comm.gather_broadcast import check_not_alone, contact
+from ..comm.gather_broadcast import check_not_alone, contact, warn_alone
 from ..comm.nodes import Nodes
 from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm
@@ -23,6 +23,7 @@ from ..core.grouped import States as PartStates
 from ..core.tiles import States, TiledStates, supports_tiles
 from .flat_params import Flat, FlatView
 from .optimizer_state import (
+    check_names,
     check_state,
     identity,
     parts_from_dicts,
@@ -86,13 +87,14 @@ class CompressedOptimizer(torch.optim.Optimizer):
         **options: Any,
     ) -> None:
         check_step_size(lr)
-        self.algorithm, hyperparameters = resolve_algorithm(algorithm, seed, options)
         self.seed, self.t, self.skipped = seed, 0, 0
         self._group = process_group
         self._partition: Partition = partition
         is_distributed = dist.is_available() and dist.is_initialized()
         self._nodes = Nodes(process_group, intra_group) if is_distributed else None
+        warn_alone(self._nodes)
         self.rank, self.workers = (self._nodes.rank, self._nodes.size) if self._nodes else (0, 1)
+        self.algorithm, hyperparameters = resolve_algorithm(algorithm, seed, self.workers, options)
         self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
         if options.get("workers", self.workers) != self.workers:
             raise ValueError(f"workers={options['workers']}: there are {self.workers} workers")
@@ -140,8 +142,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         current = with_settings(initial, settings)
         x = flat.read()
         if self._nodes:
-            shapes = [tuple(param.shape) for param in flat.params]
-            same = self._identity(initial, flat) | {"rank": "any", "shapes": shapes}
+            same = self._identity(initial, flat) | {"rank": "any"}
             check_consistency(x.device, self._group, **same, replicated=self._replicated is not None)
             with contact():
                 dist.broadcast(x, group=self._group, group_src=0)
@@ -339,8 +340,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict) -> None:
         """Load what `state_dict` returned on the same rank. This also sets the parameters.
 
-        Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, number
-        of coordinates or parameter groups; then nothing has changed.
+        Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, or
+        other shapes, names or groups of parameters; then nothing has changed.
         """
         with self.register_load_state_dict_pre_hook(lambda _, saved: self._check_saved(saved)):  # the last
             super().load_state_dict(state_dict if isinstance(state_dict, dict) else {})
@@ -351,6 +352,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         groups: Any = state_dict.get("param_groups")
         if found and isinstance(groups, list) and len(groups) != len(self.param_groups):
             raise ValueError(f"this state is of {len(groups)} parameter groups, not {len(self.param_groups)}")
+        check_names(groups, self.param_groups)
         own, of = self._state(), self._identity(self._initial, self._flat)
         check_state(found, own, of, type(self).__name__, "; algorithms.optim.checkpoint loads on other ranks")
         try:
@@ -388,7 +390,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _identity(self, initial: SideBySide, flat: Flat) -> dict[str, object]:
         sizes = list(initial.sizes)
         d = sizes if len(sizes) > 1 else sizes[0]
-        return identity(self.rank, self.workers, initial.parts, self.seed, d, flat.dtype)
+        return identity(self.rank, self.workers, initial.parts, self.seed, d, flat)
 
     def _read_groups(self, active: Iterable[int]) -> Settings:
         return read_settings([self.param_groups[number] for number in active], self._settable)

@@ -11,6 +11,7 @@ from ..comm.consistency import digest
 from ..core.algorithm import Algorithm, as_dicts, from_dicts, leaves
 from ..core.grouped import States
 from ..utils.seeding import keyed_seed
+from .flat_params import Flat
 
 
 def round_state(state_dict: Any) -> Any:
@@ -46,11 +47,15 @@ def described(*algorithms: Algorithm) -> str:
 
 
 def identity(
-    rank: int, workers: int, algorithms: Sequence[Algorithm], seed: int, d: object, dtype: torch.dtype
+    rank: int, workers: int, algorithms: Sequence[Algorithm], seed: int, d: object, flat: Flat
 ) -> dict[str, object]:
-    """What a saved state and its reader must have in common; except for `rank`, also all ranks."""
-    text = described(*algorithms)
-    return {"rank": rank, "workers": workers, "algorithm": text, "seed": seed, "d": d, "dtype": str(dtype)}
+    """What a saved state and its reader must have in common; except for `rank`, also all ranks.
+
+    Its shapes tell parameters in another order, which would otherwise get each other's values.
+    """
+    text, shapes = described(*algorithms), [list(param.shape) for param in flat.params]
+    own = {"rank": rank, "workers": workers, "algorithm": text, "seed": seed, "d": d}
+    return {**own, "dtype": str(flat.dtype), "shapes": shapes}
 
 
 def with_digest(state: dict[str, Any]) -> dict[str, Any]:
@@ -67,13 +72,37 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, 
     for what in identity | saved["of"]:
         mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
         if found != mine:
-            advice = elsewhere if what in ("rank", "workers") else ""
-            raise ValueError(f"this state is of {what} {found}, not {mine}: every rank loads its own state{advice}")
+            of_ranks = f"every rank loads its own state{elsewhere}"
+            advice = of_ranks if what in ("rank", "workers") else "make the optimizer as the one that saved it"
+            found, mine = _apart(found, mine)
+            raise ValueError(f"this state is of {what} {found}, not {mine}: {advice}")
     state = {name: saved.get(name) for name in own}
     if saved.get("digest") != state_digest(state):
         raise ValueError("this state is damaged: its digest does not match; load another one")
     if state.get("server") is None and own.get("server") is not None:  # of another rank of this rank's node
         raise ValueError("this state was saved by a rank without a server: every rank loads its own state")
+
+
+def check_names(saved: Any, own: Sequence[dict[str, Any]]) -> None:
+    """Raise ValueError if parameter groups have names and these differ. A damaged `saved` is for others to find."""
+    for number, (group, mine) in enumerate(zip(saved if isinstance(saved, list) else (), own, strict=False)):
+        found = group.get("param_names") if isinstance(group, dict) else None
+        names = mine.get("param_names")
+        if found and names and found != names:
+            found, names = _apart(found, names)
+            raise ValueError(
+                f"this state is of parameters {found} in group {number}, not {names}: keep the order of the "
+                "parameters that was saved"
+            )
+
+
+def _apart(one: Any, other: Any) -> tuple[Any, Any]:
+    """Two descriptions, without the entries that both have where these are long."""
+    parts = [of.split(", ") if isinstance(of, str) else of for of in (one, other)]
+    if not all(isinstance(part, list) for part in parts) or len(parts[0]) != len(parts[1]):
+        return one, other
+    differing = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
+    return tuple(", ".join(map(str, some)) for some in zip(*differing, strict=True))
 
 
 def state_digest(state: dict) -> int:

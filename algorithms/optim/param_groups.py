@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from math import inf
 from typing import Any, Literal
 
@@ -42,14 +43,15 @@ def resolve_method(algorithm: Algorithm | str, options: Mapping[str, Any]) -> Al
 
 
 def resolve_algorithm(
-    algorithm: Algorithm | str, seed: int, options: Mapping[str, Any]
+    algorithm: Algorithm | str, seed: int, workers: int, options: Mapping[str, Any]
 ) -> tuple[Algorithm, dict[str, Any]]:
     """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError.
 
-    seed: goes to a named method that draws random numbers itself, such as MARINA with its coin.
+    seed: goes to a named method that draws random numbers itself, such as MARINA with its coin; workers: to one that
+    needs their number.
     """
     own = parameters(algorithm) if isinstance(algorithm, str) else []
-    given = {"seed": seed, **options}
+    given = {"seed": seed, "workers": workers, **options}
     algorithm = resolve_method(algorithm, {name: value for name, value in given.items() if name in own})
     if algorithm.has_local_models:
         raise ValueError(f"{algorithm}: its workers have local models; use LocalSteps around a torch optimizer")
@@ -75,7 +77,7 @@ def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[i
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise ValueError for an option of other optimizers that this one does not have."""
+    """Raise ValueError for a misspelt option, and for one of other optimizers that this one does not have."""
     names = [*names, "compressor"]
     if "algorithm" in group:  # among a group's options only where another optimizer made it
         raise ValueError(
@@ -87,6 +89,9 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
     for name in _TORCH_OPTIONS:
         if name in group and name not in names:
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, nothing else")
+    for name in group:
+        if name not in names and get_close_matches(name, names, 1, cutoff=0.85):
+            raise ValueError(f"{name}={group[name]}: {unlike('option of a group', name, names)}")
 
 
 def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:

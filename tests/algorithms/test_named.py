@@ -73,7 +73,11 @@ test_what_cannot_be_made_is_said = refusals(
     (lambda: optimizer("cd-adam"), rf"no algorithm 'cd-adam'; did you mean cd_adam\? there are {', '.join(names())}"),
     (lambda: optimizer("zzzzz"), f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
     (lambda: optimizer("onebit_adam"), "onebit_adam needs rounds="),
-    (lambda: optimizer("distributed_lion"), "distributed_lion needs workers="),
+    (lambda: load_method("distributed_lion"), "distributed_lion needs workers="),
+    (
+        lambda: optimizer("adamw", compressor="bf16"),
+        r"takes Floats, and compressor='bf16' is none; give an object, su",
+    ),
     (lambda: optimizer("qadam", warmup=100), "qadam needs rounds="),
     (lambda: optimizer("qadam", warmup=100, rounds=100), "warmup=100: 100 of 100 rounds"),
     (lambda: optimizer("cd_adam", beta=(0.9, 0.99)), r"no option 'beta'; did you mean betas\? there are compressor,"),

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from refusals import refusals
 from small_network import from_file, gradients, loss, network, train, vector
 from torch.distributed.algorithms.join import Join
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+from torch.nn.utils import parameters_to_vector
 
 from algorithms.compressors import TopK
 from algorithms.core.algorithm import leaves
@@ -171,6 +174,29 @@ def test_the_state_of_something_else_is_refused(change, message):
         CompressedOptimizer(**(options | {"params": network().parameters()} | change)).load_state_dict(state)
 
 
+def _wrapped(params: Iterable[Any], is_local: bool) -> torch.optim.Optimizer:
+    if is_local:
+        return LocalSteps(torch.optim.SGD(params, 0.1), "diloco")
+    return CompressedOptimizer(params, "loco", 0.1)
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+def test_the_state_of_parameters_in_another_order_is_refused(named: bool, is_local: bool) -> None:
+    """Otherwise they would get each other's values. Only names tell parameters of one shape apart."""
+    shapes = {"one": (2, 3), "other": (2, 3) if named else (3, 2)}
+    params = [(name, torch.nn.Parameter(torch.randn(shape))) for name, shape in shapes.items()]
+    saved = _wrapped(params if named else [param for _, param in params], is_local)
+    changed = _wrapped([*reversed(params)] if named else [param for _, param in reversed(params)], is_local)
+    values = [param for group in changed.param_groups for param in group["params"]]
+    before = parameters_to_vector(values).clone()
+    with pytest.raises(
+        ValueError, match="parameters one, other in group 0, not other, one" if named else "of shapes"
+    ):
+        changed.load_state_dict(saved.state_dict())
+    assert torch.equal(parameters_to_vector(values), before)
+
+
 def trained(steps: int = 3, **options) -> tuple[torch.nn.Module, CompressedOptimizer]:
     """A network after some steps with CD-Adam, and its optimizer."""
     net = network()
@@ -318,6 +344,13 @@ def test_an_optimizer_made_before_the_process_group_makes_no_step(is_local, monk
     monkeypatch.setattr(dist, "get_world_size", lambda group=None: 2)
     with pytest.raises(ValueError, match="made before the process group"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+def test_ranks_of_a_launcher_without_a_process_group_are_warned(is_local, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.warns(UserWarning, match="WORLD_SIZE=2, but there is no process group"):
+        _wrapped(network().parameters(), is_local)
 
 
 def test_a_scaler_that_found_an_infinity_skips_although_it_was_removed():

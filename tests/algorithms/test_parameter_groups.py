@@ -126,6 +126,7 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
         ({"compressor": "top_k"}, r"compressor='top_k': must be a Compressor, such as TopK\(k=3\), or None"),
         ({"eps": 1e-8}, r"eps=1e-08: ε is ν of the update rule, as in update=AMSGrad\(nu=1e-8\)"),
         ({"foreach": None}, "foreach=None: a group of this method may set lr, weight_decay, betas, compressor"),
+        ({"weight_dacay": 1.0}, "weight_dacay=1.0: no option of a group 'weight_dacay'; did you mean weight_decay"),
         ({"algorithm": "cd_adam"}, "ZeroRedundancyOptimizer"),
         ({"momentum": 0.9}, "momentum=0.9"),
         ({"betas": (0.9, 1.0)}, "beta2=1.0"),

@@ -56,8 +56,8 @@ class LocalSteps(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.period < 1:
-            raise ValueError(f"period={self.period}: must be at least 1")
+        if self.period != int(self.period) or self.period < 1:
+            raise ValueError(f"period={self.period}: must be a whole number, at least 1")
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
         models = x.unsqueeze(-2).repeat_interleave(len(ids), -2)
