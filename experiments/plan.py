@@ -232,8 +232,12 @@ def _advice(table: pd.DataFrame, place: int, each: pd.DataFrame, goal: str) -> I
     """The recommendation, the runner-up, ties, and how much an exchange may compute, in sentences."""
     mine, after = ({**row, "by": FORMS[str(row["form"])]} for row in (table.loc[place], table.drop(place).iloc[0]))
     yield "Take {label} ({how}), {by}: {seconds:.3g} s [{low:.3g}, {high:.3g}] to {goal}.".format(**mine, goal=goal)
-    ratio = statistics.geometric_interval((each[after["entry"]] / each[mine["entry"]]).dropna().to_numpy())
-    yield "Runner-up: {label} ({how}), {by}, takes {:.3g} times as long [{:.3g}, {:.3g}].".format(*ratio, **after)
+
+    def longer(other: str) -> str:
+        ratio = statistics.geometric_interval((each[other] / each[mine["entry"]]).dropna().to_numpy())
+        return "takes {:.3g} times as long [{:.3g}, {:.3g}]".format(*ratio)
+
+    yield "Runner-up: {label} ({how}), {by}, {}.".format(longer(after["entry"]), **after)
     is_plain = table["is_whole"] & (table["period"] == 1)
     if ties := "; ".join(table.loc[table["verdict"] == "tie", "label"]):
         why = "sends all floats in every round" if is_plain[place] else "is the fastest"
@@ -241,7 +245,8 @@ def _advice(table: pd.DataFrame, place: int, each: pd.DataFrame, goal: str) -> I
     if is_plain.any() and not is_plain[place]:
         rival = table[is_plain].iloc[0]
         spare = (rival["seconds"] - mine["seconds"]) / mine["exchanges"]
-        yield f"It stays ahead of {rival['label']} unless compressing takes {spare:.3g} s more per exchange."
+        gone = f"The lead is gone if compressing takes {spare:.3g} s more per exchange."
+        yield f"{rival['label']} {longer(rival['entry'])}. {gone}"
 
 
 def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, compressing: float) -> list[str]:
