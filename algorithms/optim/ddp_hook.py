@@ -45,8 +45,8 @@ class CompressedGradients:
         given = list(params)
         if any(isinstance(param, dict) for param in given):
             raise ValueError("the hook takes parameters, not parameter groups: give it ddp_model.parameters()")
-        tensors = [param if isinstance(param, Tensor) else param[1] for param in given]
-        self._flat = Flat(tensors)
+        self._given = [param if isinstance(param, Tensor) else param[1] for param in given]
+        self._flat = Flat(self._given)
         algorithm = with_partition(algorithm, partition, self._flat.sizes)
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._groups = seed, scaler, (process_group, intra_group)
@@ -60,7 +60,7 @@ class CompressedGradients:
         """Made on first use: by then there is a process group, and parameters are on their device."""
         nodes = Nodes(*self._groups)
         self.rank, self.workers = nodes.rank, nodes.size
-        self._flat = Flat(self._flat.params)
+        self._flat = Flat(self._given)
         self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
         self._gradient = self._flat.zeros()
         alike = self._identity() | {"rank": "any"}

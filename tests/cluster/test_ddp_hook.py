@@ -181,6 +181,16 @@ def converted() -> None:
     loss(model.float(), dist.get_rank(), 1).backward()
 
 
+def thawed() -> None:
+    """A backward pass of a model of which a layer was frozen when it was wrapped, and no longer is."""
+    net = network()
+    first = next(net.parameters()).requires_grad_(False)
+    model, _ = hooked(net, SIGN)
+    loss(model, dist.get_rank(), 1).backward()
+    first.requires_grad_(True)
+    loss(model, dist.get_rank(), 2).backward()
+
+
 def in_group(group: dist.ProcessGroup) -> tuple[int, int]:
     """The workers and rounds of a training by some of the ranks."""
     state, hook = compressed((net := network()).parameters(), SIGN, process_group=group)
@@ -220,6 +230,8 @@ def everything() -> dict:
     results["lost"] = refused(lost)
     results["drift"] = refused(partial(trained, SIGN, befalls=drift))
     results["converted"] = refused(converted)
+    results["thawed"] = refused(thawed)
+    results["groups"] = refused(lambda: compressed([{"params": network().parameters()}], "loco"))
     for name in ("too few", "too many"):
         results[name] = refused(partial(given, name))
     return results
@@ -301,6 +313,8 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
         ("lost", "ValueError: contact was lost during a round, so this state is incomplete"),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),
         ("converted", r"ValueError: parameter 0 was \(5, 3\) .*float64 cpu and is \(5, 3\) .*float32 cpu"),
+        ("thawed", "ValueError: a parameter was frozen at the start and now requires a gradient"),
+        ("groups", "ValueError: the hook takes parameters, not parameter groups"),
         ("damaged", "ValueError: this state is damaged: "),
         ("of another kind", "ValueError: this is no state_dict of a CompressedGradients"),
         ("unknown", "ValueError: no algorithm 'cd_adm'; did you mean cd_adam"),
