@@ -34,12 +34,12 @@ KNOWN = {"rounds": 100, "warmup": 2, "workers": 1, "p": 0.25, "layout": LAYOUT}
 
 
 def told(name: str) -> list[str]:
-    """What a method's name alone does not say, as its errors ask for it; of two that would do it is told one."""
+    """What a name alone does not say, as the optimizer's errors ask for it; of two that would do it is told one."""
     asked: list[str] = []
     given: dict[str, Any] = {}
     while True:
         try:
-            load_method(name, **given).check(D)
+            CompressedOptimizer([torch.nn.Parameter(torch.zeros(D))], name, lr=1e-3, **given)
         except ValueError as error:
             found = re.findall(r"(\w+)=", str(error))
             asked += found
