@@ -102,7 +102,8 @@ def _apart(one: Any, other: Any) -> tuple[Any, Any]:
     if not all(isinstance(part, list) for part in parts) or len(parts[0]) != len(parts[1]):
         return one, other
     differing = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
-    return tuple(", ".join(map(str, some)) for some in zip(*differing, strict=True))
+    mine, theirs = (", ".join(str(pair[side]) for pair in differing) for side in (0, 1))
+    return mine, theirs
 
 
 def state_digest(state: dict) -> int:
