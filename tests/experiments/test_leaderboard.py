@@ -109,7 +109,8 @@ def test_the_command_prints_ranks_and_leaves_its_files(places: tuple[Path, Path]
     leaderboard.main([f"results_dir={places[1]}"])
     out = capsys.readouterr().out
     first = next(line for line in out.splitlines() if line.startswith("1\t"))
-    assert first.split("\t")[1] == "Signs"
+    assert first.split("\t")[1] == "Signs *"
+    assert "* has a note in ranking.csv" in out
     target = places[1] / "rankings" / TRACK
     names = [f"{name}.{end}" for name in ("bits", "front", "curves", "effects") for end in ("pdf", "png")]
     assert {file.name for file in target.iterdir()} == {
