@@ -45,8 +45,9 @@ def load_method(name: str, **options: Any) -> Algorithm:
             settings[part] = _imported(kind)(**arguments)
         if part in settings and not isinstance(settings[part], known[part].annotation):
             kind, given = known[part].annotation.__name__, settings[part]
-            advice = "; give an object, such as Bf16() of algorithms.compressors" if isinstance(given, str) else ""
-            raise ValueError(f"{name}: takes {kind}, and {part}={given!r} is none{advice}")
+            place = {"compressor": "compressors", "update": "core.update_rules"}[part]
+            advice = f"; give an object of algorithms.{place}" if isinstance(given, str) else ""
+            raise ValueError(f"{name}: takes {kind}, and {part}={given!r} is not one{advice}")
     if missing := [key for key, one in known.items() if one.default is one.empty and key not in settings]:
         raise ValueError(f"{name} needs {' and '.join(f'{option}=' for option in missing)}")
     return function(**settings)

@@ -32,7 +32,7 @@ def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
 
 
 def warn_alone(nodes: object) -> None:
-    """Warn if `nodes` is None, so there is no process group, though a launcher started several ranks."""
+    """Warn if a launcher started several ranks, but there is no process group (`nodes` is None)."""
     ranks = os.environ.get("WORLD_SIZE", "1")
     if nodes is None and ranks.isdigit() and int(ranks) > 1:
         warnings.warn(

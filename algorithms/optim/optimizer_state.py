@@ -51,7 +51,7 @@ def identity(
 ) -> dict[str, object]:
     """What a saved state and its reader must have in common; except for `rank`, also all ranks.
 
-    Its shapes tell parameters in another order, which would otherwise get each other's values.
+    The shapes reveal parameters in another order. Without them these would get each other's values.
     """
     text, shapes = described(*algorithms), [list(param.shape) for param in flat.params]
     own = {"rank": rank, "workers": workers, "algorithm": text, "seed": seed, "d": d}
@@ -84,26 +84,33 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, 
 
 
 def check_names(saved: Any, own: Sequence[dict[str, Any]]) -> None:
-    """Raise ValueError if parameter groups have names and these differ. A damaged `saved` is for others to find."""
+    """Raise ValueError if a group has the saved names in another order. A damaged `saved` is for others to find."""
     for number, (group, mine) in enumerate(zip(saved if isinstance(saved, list) else (), own, strict=False)):
         found = group.get("param_names") if isinstance(group, dict) else None
         names = mine.get("param_names")
-        if found and names and found != names:
+        if found and names and found != names and sorted(found) == sorted(names):
             found, names = _apart(found, names)
             raise ValueError(
-                f"this state is of parameters {found} in group {number}, not {names}: keep the order of the "
-                "parameters that was saved"
+                f"this state has {found} of group {number}, not {names}: give the parameters in the order in which "
+                "they were saved"
             )
 
 
 def _apart(one: Any, other: Any) -> tuple[Any, Any]:
-    """Two descriptions, without the entries that both have where these are long."""
-    parts = [of.split(", ") if isinstance(of, str) else of for of in (one, other)]
-    if not all(isinstance(part, list) for part in parts) or len(parts[0]) != len(parts[1]):
+    """Two long descriptions from their first difference on; others as they are."""
+    if not (isinstance(one, list | str) and type(one) is type(other)):
         return one, other
-    differing = [pair for pair in zip(*parts, strict=True) if pair[0] != pair[1]]
-    mine, theirs = (", ".join(str(pair[side]) for pair in differing) for side in (0, 1))
-    return mine, theirs
+    differing = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    place = next(differing, min(len(one), len(other)))
+    if isinstance(one, list):
+        if len(one) != len(other):
+            return f"{len(one)} in all", f"{len(other)}"
+        return f"{one[place]} in place {place}", other[place]
+    if max(len(one), len(other)) <= 80:
+        return one, other
+    option = one.rfind("=", 0, place)
+    begin = max(one.rfind(sign, 0, option) + len(sign) for sign in (", ", "("))
+    return f"…{one[begin : begin + 60]}…", f"…{other[begin : begin + 60]}…"
 
 
 def state_digest(state: dict) -> int:

@@ -90,7 +90,8 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
         if name in group and name not in names:
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, nothing else")
     for name in group:
-        if name not in names and get_close_matches(name, names, 1, cutoff=0.85):
+        is_own = any(name in known or known in name for known in names)  # such as weight_decay_end
+        if not is_own and get_close_matches(name, names, 1, cutoff=0.9):
             raise ValueError(f"{name}={group[name]}: {unlike('option of a group', name, names)}")
 
 

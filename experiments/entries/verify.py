@@ -34,7 +34,7 @@ def problems(folder: Path) -> list[str]:
     try:
         roots(entry.packages)
     except UsageError as error:
-        raise UsageError(f"{folder}: cannot be checked: {error}") from error
+        raise UsageError(f"{folder}: {error}") from error
     try:
         track = read_track(entry.track, entry.packages)
         if entry.version != track.version:

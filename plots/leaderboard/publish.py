@@ -83,6 +83,7 @@ def _latex(name: str, ranking: pd.DataFrame) -> str:
     for level, rows in ranking[ranking["task"] == ALL].groupby("level"):
         text = in_words(rows).drop(columns="gradients").replace("–", "--")
         style = text.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
-        caption = f"Bits to level {level} of track {name}, with 95\\,\\% intervals."
+        noted = " An asterisk: has a note in ranking.csv." if rows["note"].any() else ""
+        caption = f"Bits to level {level} of track {name}, with 95\\,\\% intervals.{noted}"
         parts.append(style.to_latex(hrules=True, caption=caption.replace("_", r"\_"), position_float="centering"))
     return "\n".join(parts).replace("×", r"$\times$")

@@ -76,7 +76,7 @@ test_what_cannot_be_made_is_said = refusals(
     (lambda: load_method("distributed_lion"), "distributed_lion needs workers="),
     (
         lambda: optimizer("adamw", compressor="bf16"),
-        r"takes Floats, and compressor='bf16' is none; give an object, su",
+        r"takes Floats, and compressor='bf16' is not one; give an object of",
     ),
     (lambda: optimizer("qadam", warmup=100), "qadam needs rounds="),
     (lambda: optimizer("qadam", warmup=100, rounds=100), "warmup=100: 100 of 100 rounds"),

@@ -182,7 +182,7 @@ def converted() -> None:
 
 
 def thawed() -> None:
-    """A backward pass of a model of which a layer was frozen when it was wrapped, and no longer is."""
+    """A backward pass after a layer that was frozen at wrapping is trained again."""
     net = network()
     first = next(net.parameters()).requires_grad_(False)
     model, _ = hooked(net, SIGN)

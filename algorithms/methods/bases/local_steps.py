@@ -1,6 +1,7 @@
 """Workers that step alone for some rounds, and then bring their models together."""
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -56,7 +57,7 @@ class LocalSteps(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.period != int(self.period) or self.period < 1:
+        if not isinstance(self.period, Integral) or self.period < 1:
             raise ValueError(f"period={self.period}: must be a whole number, at least 1")
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
