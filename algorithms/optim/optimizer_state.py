@@ -108,8 +108,8 @@ def _apart(one: Any, other: Any) -> tuple[Any, Any]:
         return f"{one[place]} in place {place}", other[place]
     if max(len(one), len(other)) <= 80:
         return one, other
-    option = one.rfind("=", 0, place)
-    begin = max(one.rfind(sign, 0, option) + len(sign) for sign in (", ", "("))
+    option = max(one.rfind("=", 0, place), 0)
+    begin = max(one.rfind(sign, 0, option) for sign in " (") + 1
     return f"…{one[begin : begin + 60]}…", f"…{other[begin : begin + 60]}…"
 
 

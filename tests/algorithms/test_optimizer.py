@@ -23,6 +23,7 @@ from algorithms.methods.cd_adam import cd_adam
 from algorithms.optim.local_steps import LocalSteps
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.optim.optimizer_state import round_state, with_digest
+from algorithms.registry import load_method
 from experiments.cluster.base import Simulated
 
 FAST = ["cd_adam", "naive natural", "quantized_adam clipped"]
@@ -158,12 +159,13 @@ def test_a_step_starts_from_the_parameters_as_they_are():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"algorithm": ALGORITHMS["naive"]}, "of algorithm"),
+        ({"algorithm": ALGORITHMS["naive"]}, r"of algorithm …uplink=Markov\(.*…, not …uplink=Direct\("),
+        ({"algorithm": load_method("int_sgd", workers=1)}, r"of algorithm …Algorithm\(.*…, not …IntSGD\("),
         ({"seed": 4}, "of seed 3, not 4"),
         ({"params": network().double().parameters()}, "dtype"),
         ({}, "of rank 1, not 0"),
     ],
-    ids=["algorithm", "seed", "dtype", "rank"],
+    ids=["channel", "class", "seed", "dtype", "rank"],
 )
 def test_the_state_of_something_else_is_refused(change, message):
     options = {"params": network().parameters(), "algorithm": ALGORITHMS["cd_adam"], "lr": 0.1, "seed": 3}
