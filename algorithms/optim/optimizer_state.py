@@ -87,8 +87,8 @@ def check_names(saved: Any, own: Sequence[dict[str, Any]]) -> None:
     """Raise ValueError if a group has the saved names in another order. A damaged `saved` is for others to find."""
     for number, (group, mine) in enumerate(zip(saved if isinstance(saved, list) else (), own, strict=False)):
         found = group.get("param_names") if isinstance(group, dict) else None
-        names = mine.get("param_names")
-        if found and names and found != names and sorted(found) == sorted(names):
+        names = mine.get("param_names", [])
+        if isinstance(found, list) and found != names and sorted(map(str, found)) == sorted(names):
             found, names = _apart(found, names)
             raise ValueError(
                 f"this state has {found} of group {number}, not {names}: give the parameters in the order in which "
