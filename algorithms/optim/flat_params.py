@@ -18,6 +18,7 @@ class Flat:
     def __init__(self, params: Sequence[Tensor]) -> None:
         self.params = [param for param in params if param.requires_grad]
         self._frozen = [param for param in params if not param.requires_grad]
+        self.shapes = [list(param.shape) if param.requires_grad else "frozen" for param in params]
         if not self.params:
             raise ValueError("no parameter requires a gradient")
         _check_not_sharded(self.params)

@@ -51,11 +51,11 @@ def identity(
 ) -> dict[str, object]:
     """What a saved state and its reader must have in common; except for `rank`, also all ranks.
 
-    The shapes reveal parameters in another order. Without them these would get each other's values.
+    The shapes reveal parameters in another order, or others that are frozen. Without them these would get each
+    other's values.
     """
-    text, shapes = described(*algorithms), [list(param.shape) for param in flat.params]
-    own = {"rank": rank, "workers": workers, "algorithm": text, "seed": seed, "d": d}
-    return {**own, "dtype": str(flat.dtype), "shapes": shapes}
+    own = {"rank": rank, "workers": workers, "algorithm": described(*algorithms), "seed": seed, "d": d}
+    return {**own, "dtype": str(flat.dtype), "shapes": flat.shapes}
 
 
 def with_digest(state: dict[str, Any]) -> dict[str, Any]:

@@ -197,6 +197,20 @@ def test_the_state_of_parameters_in_another_order_is_refused(named: bool, is_loc
     assert torch.equal(parameters_to_vector(values), before)
 
 
+@pytest.mark.parametrize("is_local", [False, True])
+def test_the_state_of_a_model_with_another_frozen_layer_is_refused(is_local: bool) -> None:
+    """Otherwise the trained layer would get the values of the other one, which has the same shape."""
+    params = [torch.nn.Parameter(torch.randn(2, 3)) for _ in range(2)]
+    params[0].requires_grad_(False)
+    saved = _wrapped(params, is_local).state_dict()
+    params[0].requires_grad_(True)
+    params[1].requires_grad_(False)
+    changed, before = _wrapped(params, is_local), parameters_to_vector(params).clone()
+    with pytest.raises(ValueError, match="of shapes frozen in place 0, not "):
+        changed.load_state_dict(saved)
+    assert torch.equal(parameters_to_vector(params), before)
+
+
 def trained(steps: int = 3, **options) -> tuple[torch.nn.Module, CompressedOptimizer]:
     """A network after some steps with CD-Adam, and its optimizer."""
     net = network()
