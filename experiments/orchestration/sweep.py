@@ -22,6 +22,7 @@ from experiments.run_store.code import say_edits
 from experiments.training.build import check, device_of
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
+from plots.runs.columns import check_rule
 from plots.runs.variants import grouped
 
 
@@ -95,6 +96,8 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
         device_of(cell.run, place.local_size - 1)
         if distinct.setdefault(cell.id, cell) is not cell:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
+    if launch.select is not None:
+        check_rule(launch.select)  # once `check` has declared the tasks' columns
     cells = list(distinct.values())
     launch = count_jobs(launch, [cell.run for cell in cells if not cell.is_finished])
     if launch.dry_run:

@@ -28,7 +28,7 @@ from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
 from experiments.training.trainer import Trainer
-from plots.runs.columns import column, declare, sign
+from plots.runs.columns import check_rule, column, declare, sign
 
 T = TypeVar("T", bound=Trainer)
 
@@ -213,11 +213,14 @@ def check(run: RunConfig) -> None:
 
 
 def check_direction(run: RunConfig, rule: str | None, sweeper: Mapping[str, Any]) -> None:
-    """Raise UsageError if a sweeper searches in the wrong direction.
+    """Raise UsageError if a sweeper searches in the wrong direction, or by a metric without a direction.
 
     rule: the option `select`. None: the metric that the task declares, or else train_loss.
     """
-    metric = rule.partition("_")[2] if rule else declare_columns(_task_class(run)).get("metric", "train_loss")
+    metric = declare_columns(_task_class(run)).get("metric", "train_loss")
+    if rule is not None:
+        check_rule(rule)
+        metric = rule.partition("_")[2]
     direction, better = sweeper.get("direction"), column(metric).better
     direction = getattr(direction, "name", direction)  # Optuna's default is an enum's member
     right = {"lower": "minimize", "higher": "maximize"}.get(better)

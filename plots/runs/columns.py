@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from common.errors import UsageError
-from common.names import meant
+from common.names import meant, unknown
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,14 @@ def sign(name: str) -> int:
             "`columns` of its task, and run it again"
         )
     return -1 if higher_is_better(name) else 1
+
+
+def check_rule(rule: str) -> None:
+    """Raise UsageError for a `select=` whose metric has no better direction, so that nothing is trained for it."""
+    of, _, name = rule.partition("_")
+    if not column(name).better:
+        known = (one for one in (_OURS | _declared).values() if one.better and one.filled_by != "figure")
+        raise UsageError(unknown(f"select={rule}: no such choice", rule, [f"{of}_{one.name}" for one in known]))
 
 
 def metric_among(measured: Iterable[str], *declared: str | None) -> str | None:

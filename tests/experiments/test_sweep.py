@@ -62,7 +62,7 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_pa
 @pytest.mark.slow
 def test_an_error_in_saying_what_a_run_came_to_stops_no_other(results: str, capsys: pytest.CaptureFixture) -> None:
     batch = ["algorithm=sgd", "lr=[0.01,0.1]", results]
-    assert sweep(*batch, "seed=0,1", "jobs=1", "select=final_gard_norm") == 2
+    assert sweep(*batch, "seed=0,1", "jobs=1", "select=final_test_loss") == 2
     said = capsys.readouterr().err
     assert said.count("finished, but its result could not be read: UsageError: ") == 2
     for seed in (0, 1):
@@ -104,6 +104,7 @@ REFUSED = {
     "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
+    "seed=0,1 select=final_gard_norm": "select=final_gard_norm: no such choice; did you mean final_grad_norm",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna select=best_train_accuracy": "direction=minimize: a",
 }
