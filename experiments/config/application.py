@@ -19,7 +19,10 @@ from experiments.config.compose import choices, packages_of, parse, register, ro
 from experiments.config.messages import explain_hydra_errors, refuse_misspelt
 
 _SHOWN = {
-    "run": (("algorithm", "compressor", "task", "logger", "sweep"), (schema.RunConfig, schema.ClusterConfig)),
+    "run": (
+        ("algorithm", "compressor", "update", "task", "logger", "sweep"),
+        (schema.RunConfig, schema.ClusterConfig),
+    ),
     "reproduction": (("figure",), (schema.Reproduction,)),
 }
 """The groups and keys that --help lists of a configuration."""

@@ -185,7 +185,10 @@ class RunConfig:
         affects="place",
     )
     checkpoint_every: PositiveInt = key(
-        500, "rounds between two checkpoints; a stopped or failed run writes one too", unit="rounds", affects="place"
+        500,
+        "rounds between two checkpoints; a stopped run writes one too, and in one process a failed one",
+        unit="rounds",
+        affects="place",
     )
     stale: Literal["rerun", "keep"] = key(
         "rerun",
@@ -224,7 +227,7 @@ class LaunchConfig:
 
     jobs: PositiveInt | None = key(
         None,
-        "runs at once, each in its own process; GPUs are assigned in turn; null: as cores, GPUs and memory allow",
+        "runs at once, each in its own process; GPUs are assigned in turn; null: as cores and GPUs allow",
         unit="runs",
     )
     ranks: PositiveInt = key(
