@@ -206,11 +206,11 @@ def extra(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_lists_choices_and_says_what_keys_mean(say: Say) -> None:
     printed = say("--help")
     words = set(re.split(r"[\s,]+", printed))
-    for group in ("algorithm", "compressor", "logger", "sweep"):
+    for group in ("algorithm", "compressor", "update", "logger", "sweep"):
         assert {group, *(file.stem for file in (CONF / group).glob("*.yaml"))} <= words
     assert {"logreg/a9a", "digits", "stale=rerun", "cluster.workers=20"} <= words
     assert "data_dir=${oc.env:DATA_DIR,data/downloads} " in printed
-    assert not [word for word in words if word.startswith(("_images", "amsgrad_slow")) or "_options" in word]
+    assert not [word for word in words if word.startswith("_images") or "_options" in word]
     for kind in (schema.RunConfig, schema.ClusterConfig, schema.LaunchConfig):
         for one in fields(kind):
             if not schema.is_part(one) and one.name != "cluster":
