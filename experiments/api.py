@@ -12,6 +12,7 @@ comes back is a table of pandas with the columns of metrics.jsonl and every sett
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, product
@@ -59,12 +60,15 @@ def load(
 ) -> Results:
     """The rows of the finished runs below a folder, of a study, task, algorithm or seed where that is given.
 
-    A damaged one is left out with a notice on standard error. Raises UsageError where there are none.
+    Damaged and unfinished ones are left out with a notice on standard error. Raises UsageError where there are none.
     """
     place = folder("results_dir", results_dir)
     given = {"task": task, "algorithm": algorithm, "seed": seed}
     names = {key: ",".join(map(str, [some] if isinstance(some, str | int) else some)) for key, some in given.items()}
-    runs = [run for run in chosen_runs(place, study, **names) if run.is_finished]
+    every = chosen_runs(place, study, **names)
+    runs = [run for run in every if run.is_finished]
+    if left := len(every) - len(runs):
+        print(f"not finished, so left out: {left} of {len(every)} runs below {place}", file=sys.stderr)
     if not runs:
         raise UsageError(f"{place}: holds no such finished run; python -m experiments.status lists the runs")
     return results(runs)

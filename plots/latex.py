@@ -10,9 +10,9 @@ import pandas as pd
 
 from plots.claims.check import short_exponent
 from plots.runs.best import rule_in_words
-from plots.runs.columns import in_words
+from plots.runs.columns import higher_is_better, in_words
 from plots.runs.results import bits_to_reach, finals, usual_levels
-from plots.runs.seeds import in_order
+from plots.runs.seeds import seeds_in_words
 
 
 def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
@@ -22,7 +22,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     a metric that no run has.
     """
     found, rule = finals(frame, metric), rule_in_words(frame, metric)
-    seeds = f"Of several seeds ({in_order(frame['seed'])}) the mean, with the least and the greatest"
+    seeds = f"Of several seeds ({seeds_in_words(frame)}) the"
     parts = [
         "% needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX for names with Greek letters",
         _table(found, "task", found["lr"].map("{:g}".format), f"Best step sizes: {rule}."),
@@ -30,14 +30,17 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     for key, some in found.groupby("metric", sort=False):
         metric = str(key)
         ends = _spread(some, ("final", "final_low", "final_high"))
-        parts.append(_table(some, "task", ends, f"The {in_words(metric)} at the last evaluation. {seeds}."))
+        mean = "mean" if higher_is_better(metric) else "geometric mean"
+        about = f"The {in_words(metric)} at the last evaluation. {seeds} {mean}, with the least and the greatest."
+        parts.append(_table(some, "task", ends, about))
         for task in some["task"].unique():
             rows = frame[frame["task"] == task]
             if levels := usual_levels(rows, metric):
                 reached = bits_to_reach(rows, metric, levels, x)
                 goal = f"{in_words(x)} until the {in_words(metric)} reaches a level"
                 costs = _spread(reached, (x, f"{x}_min", f"{x}_max"))
-                parts.append(_table(reached, "level", costs, f"{rows['task_label'].iloc[0]}: {goal}. {seeds}."))
+                about = f"{rows['task_label'].iloc[0]}: {goal}. {seeds} mean, with the least and the greatest."
+                parts.append(_table(reached, "level", costs, about))
     return "\n".join(parts)
 
 

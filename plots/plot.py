@@ -34,7 +34,7 @@ from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import about_bits, about_runs, at_mean_costs, in_order
+from plots.runs.seeds import about_bits, about_runs, at_mean_costs, in_order, seeds_in_words
 from plots.runs.variants import distinguish, latest, variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
@@ -61,8 +61,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
     y_scale = chosen("y_scale", request["y_scale"] or usual_scale(y), SCALES)
     lr = None if request["lr"] == "best" else positive("lr", request["lr"])
     frame, unfinished = chosen_rows(request)
-    for said in unfinished:
-        print(f"{said}, drawn as far as it came")
+    print(*unfinished, sep="\n", end="\n" * bool(unfinished))
     if lr is None:
         frame = mark_best(frame)
         frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=")
@@ -70,16 +69,18 @@ def draw(request: Mapping[str, str], target: Path) -> str:
         frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}")
     else:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
-    frame = at_mean_costs(frame)
+    rows, frame = frame, at_mean_costs(frame)
     if x_scale == "log":
         frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
     curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
-    write_rows(frame, target.with_suffix(".csv"))
+    write_rows(rows.loc[frame.index], target.with_suffix(".csv"))
     rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
     about_x = {**about_bits(frame), "modelled_seconds": f"{network(request).in_words()}."}
-    print(f"Each method with {rule}; seeds {in_order(frame['seed'])}. {about_x.get(x, '')}".strip())
+    if (frame["trials"] > 1).any():
+        about_x["seconds"] = "Seconds are those of all step sizes that a run trained together."
+    print(f"Each method with {rule}; seeds {seeds_in_words(frame)}. {about_x.get(x, '')}".strip())
     return "picture"
 
 
@@ -89,19 +90,22 @@ def axis(request: Mapping[str, str]) -> Axis:
 
 
 def chosen_rows(request: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of the runs that a request chooses, of tasks that measure y where it is asked for; and which of the
-    runs are not finished."""
-    modelled, variants = network(request), latest(distinguish(chosen_runs(request)))
+    """The rows of the runs that a request chooses, of tasks that measure y where it is asked for; and sentences on
+    those that are not finished."""
+    modelled, every = network(request), distinguish(chosen_runs(request))
+    variants = latest(every)
     frame = variant_rows(variants)
     if request["y"]:
         columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)
         metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
         y = chosen("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
+    shown = {variant.run.folder for variant in variants}
     unfinished = [
-        f"{variant.label} on {variant.run.task} is not finished: round {variant.run.round} of {variant.run.rounds}"
-        for variant in variants
-        if not variant.run.is_finished
+        f"{one.label} on {one.run.task}, seed {one.run.seed}, is not finished (round {one.run.round} of "
+        f"{one.run.rounds}): {'taken as far as it came' if one.run.folder in shown else 'left out'}"
+        for one in every
+        if not one.run.is_finished
     ]
     return frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), unfinished
 

@@ -24,7 +24,7 @@ def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
     """The title's first sentence, the figure with its caption, its note, and the commits of its runs."""
     title = figure.title.partition(". ")[0]
     commits = ", ".join(sorted(frame["commit"].dropna().unique())) if "commit" in frame else ""
-    marks = ". ".join(filter(None, [figure.note, f"Runs of commit {commits}" if commits else ""]))
+    marks = ". ".join(filter(None, [figure.note.removesuffix("."), f"Runs of commit {commits}" if commits else ""]))
     below = " ".join(caption.removeprefix(f"{figure.note}\n").removeprefix(f"{title}.").split())
     note = [f"**{marks}**", ""] if marks else []
     return [f"# {title}", "", f"![{title}]({figure.name}.png)", "", f"*{below}*", "", *note]

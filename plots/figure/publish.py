@@ -19,7 +19,15 @@ from plots.runs.best import mark_best, on_edge, rule_in_words
 from plots.runs.columns import column, in_words
 from plots.runs.network import modelled_seconds
 from plots.runs.read import beside, open_run, table
-from plots.runs.seeds import about_bits, about_runs, at_mean_costs, in_order, repeated, while_all_go_on
+from plots.runs.seeds import (
+    about_bits,
+    about_runs,
+    at_mean_costs,
+    in_order,
+    repeated,
+    seeds_in_words,
+    while_all_go_on,
+)
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
 """By run folder how a figure draws its task and its algorithm."""
@@ -153,7 +161,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     curves = _step_sizes(figure, tried)
     if repeated(shown):
         geometric = ", geometric on logarithmic axes," * any(panel.y_scale == "log" for panel in figure.rows)
-        means = f"means over seeds {in_order(shown['seed'])}{geometric}"
+        means = f"means over seeds {seeds_in_words(shown)}{geometric}"
         curves.append(f"Lines are {means} and bands go from the least to the greatest.")
     curves += _beyond(figure, shown)
     for word, stopped in (("Diverged", False), ("Stopped", True)):
@@ -215,7 +223,8 @@ def _note(figure: Figure, shown: pd.DataFrame) -> str:
     cross = "Crosses: diverged" * bool(_early_ends(shown, stopped=False))
     ends = "; ".join(_early_ends(shown, stopped=True))
     stopped = f"Stopped: {ends}" if ends else ""
-    return ". ".join(filter(None, [figure.note, step, cross, stopped, about[:1].upper() + about[1:]]))
+    note, about = figure.note.removesuffix("."), about[:1].upper() + about[1:]
+    return ". ".join(filter(None, [note, step, cross, stopped, about]))
 
 
 def _rule(figure: Figure, tried: pd.DataFrame) -> str:

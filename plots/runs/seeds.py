@@ -17,10 +17,22 @@ def about_runs(frame: pd.DataFrame) -> str:
     """The budget and the seeds of curves, in a line."""
     ends = frame.groupby(["task", "algorithm"])["round"].max()
     rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
-    seeds = in_order(frame["seed"])
     if repeated(frame):
-        return f"{rounds} rounds; means over seeds {seeds}, bands from the least to the greatest."
-    return f"{rounds} rounds; one seed{f' ({seeds})' if frame['seed'].nunique() == 1 else ' a curve'}."
+        return f"{rounds} rounds; means over seeds {seeds_in_words(frame)}, bands from the least to the greatest."
+    seeds = frame["seed"].unique()
+    return f"{rounds} rounds; one seed{f' ({seeds[0]})' if len(seeds) == 1 else ' a curve'}."
+
+
+def seeds_in_words(frame: pd.DataFrame) -> str:
+    """The seeds of curves. If these differ, each list of seeds with the curves that have it."""
+    curves = frame.drop_duplicates(["task", "label", "seed"]).groupby(["task", "label"], sort=False)
+    seeds = curves["seed"].agg(in_order)
+    if seeds.nunique() == 1:
+        return seeds.iloc[0]
+    differs = seeds.groupby("label").transform("nunique") > 1
+    names = [f"{label} on {task}" if differs[task, label] else label for task, label in seeds.index]
+    lists = pd.Series(names).groupby(seeds.to_numpy(), sort=False).agg(lambda some: ", ".join(some.unique()))
+    return "; ".join(f"{numbers} ({of})" for numbers, of in lists.items())
 
 
 def about_bits(frame: pd.DataFrame) -> dict[str, str]:

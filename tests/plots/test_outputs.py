@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from folder_support import folder
+from folder_support import folder, rewrite
 from matplotlib.figure import Figure
 
 from common import tables
-from experiments import report
+from experiments import load, report
 from plots import plot
 from plots.figure import curves
 from plots.figure.derive import MinimumOverRounds
@@ -83,6 +83,36 @@ def test_beside_a_picture_lie_its_curves(results, tmp_path, capsys):
     assert set(rows["algorithm"]) == {"plain, compressor.ratio=0.25", "plain, compressor.ratio=0.05"}
     assert len(rows) == 4 * 10  # round 0 has no place over bits
     assert "seeds 0, 1. Bits count what one worker sends and receives." in capsys.readouterr().out
+
+
+def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
+    """Otherwise its mean would be over other seeds than those of the methods beside it, and nobody would know."""
+    for seed in (0, 1):
+        folder(tmp_path, f"plain{seed}", seed=seed)
+    folder(tmp_path, "noisy0", algorithm="noisy")
+    folder(tmp_path, "noisy1", algorithm="noisy", seed=1, status="failed", reached=50)
+    folder(tmp_path, "odd", algorithm="odd", status="failed", reached=20)
+    seeds = "0 (Noisy, Odd); 0, 1 (Plain)"
+    said = (
+        "Noisy on toy, seed 1, is not finished (round 50 of 100): left out\n"
+        "Odd on toy, seed 0, is not finished (round 20 of 100): taken as far as it came\n"
+    )
+    plot.main([f"results_dir={tmp_path}", "x=rounds", f"out={tmp_path / 'it.svg'}"])
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert f"seeds {seeds}." in printed
+    report.main([f"results_dir={tmp_path}", f"out={tmp_path / 'it.tex'}"])
+    assert said in capsys.readouterr().out
+    assert f"Of several seeds ({seeds}) the geometric mean" in (tmp_path / "it.tex").read_text()
+    assert set(load(tmp_path)["seed"]) == {0, 1}
+    assert "not finished, so left out: 2 of 5 runs" in capsys.readouterr().err
+
+
+def test_rows_beside_a_picture_keep_the_seconds_of_their_seed(tmp_path):
+    for seed in (0, 1):
+        rewrite(folder(tmp_path, f"plain{seed}", seed=seed), lambda row, seed=seed: row | {"seconds": seed + 1.0})
+    plot.main([f"results_dir={tmp_path}", "x=rounds", f"out={tmp_path / 'it.svg'}"])
+    assert pd.read_csv(tmp_path / "it.csv").groupby("seed")["seconds"].unique().to_dict() == {0: [1.0], 1: [2.0]}
 
 
 def test_a_caption_says_whether_workers_or_groups_of_them_communicate(tmp_path, capsys):
