@@ -61,6 +61,11 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     for name, part in parts.items():
         if part.target is not None:
             Classes(values["packages"]).find(called(part), name)
+    if values["weight_decay"] and not any(_decays(config[name]) for name in ("update", "algorithm")):
+        raise UsageError(
+            f"weight_decay={values['weight_decay']:g}: algorithm={parts['algorithm'].name} and its update ignore it; "
+            "set weight_decay=0, or add `weight_decay: ${weight_decay}` to the YAML file of the one that takes it"
+        )
     return RunConfig(cluster=cluster, **parts, **values)
 
 
@@ -87,6 +92,11 @@ def path_name(value: object, key: str) -> None:
         raise UsageError(
             f"{key}={value}: may have letters, digits and _ . + - /, and each word starts with a letter, digit or _"
         )
+
+
+def _decays(node: Mapping[str, Any]) -> bool:
+    """Whether a weight decay is set anywhere in a node."""
+    return any(_decays(one) if isinstance(one, dict) else key == "weight_decay" and one for key, one in node.items())
 
 
 def _check_labels(node: Mapping[str, Any], group: str) -> None:

@@ -155,6 +155,19 @@ def test_a_file_of_its_with_a_wrong_key_or_without_one_is_refused(text, message,
         check(load_run([*SMALL, "packages=[their_package]", "algorithm=mine", "update=sgd"]))
 
 
+def test_a_weight_decay_that_nothing_takes_is_refused(package):
+    """An update whose file does not pass it on would train without it, and results would say that it was set."""
+    (package / "conf" / "update").mkdir()
+    text = "_target_: algorithms.core.update_rules.SGD\nweight_decay: "
+    for name, value in (("deaf", "0.0"), ("mine", "${weight_decay}")):
+        (package / "conf" / "update" / f"{name}.yaml").write_text(f"{text}{value}\n")
+    mine = [*SMALL, "packages=[their_package]"]
+    with pytest.raises(UsageError, match=r"weight_decay=0.1: algorithm=cd_adam and its update ignore it; set"):
+        load_run([*mine, "update=deaf", "weight_decay=0.1"])
+    for words in (["update=mine", "weight_decay=0.1"], ["update=deaf", "update.weight_decay=0.1"]):
+        assert load_run([*mine, *words]).update.options["weight_decay"] == 0.1
+
+
 def test_a_task_selected_by_a_metric_without_a_direction_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.tasks.logreg.LogisticRegression.metric", "r2")
     with pytest.raises(UsageError, match=r"r2: nothing says .* add Column"):
