@@ -1,6 +1,7 @@
 """From overrides to one composed configuration, by Hydra."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.core_plugins import file_config_source
@@ -52,6 +54,7 @@ def register() -> None:
         sys.path.append(str(ROOT))
     Plugins.instance()  # registers Hydra's own sources
     SourcesRegistry.instance().types["file"] = FileConfigSource
+    vars(config_loader_impl)["CachingConfigRepository"] = Repository
 
 
 class FileConfigSource(file_config_source.FileConfigSource):
@@ -72,6 +75,19 @@ class FileConfigSource(file_config_source.FileConfigSource):
                         "it before any run is checked; set it on the command line"
                     )
         return found
+
+
+class Repository(CachingConfigRepository):
+    """The files of all folders. Of two files with one name, Hydra would take the first without a word."""
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        places = [one for one in self.get_sources() if isinstance(one, FileConfigSource)]
+        if "/" in config_path and len(places) > 1:
+            found = [one.path for one in places if one.is_config(config_path)]
+            files = list(dict.fromkeys(os.path.realpath(f"{path}/{config_path}.yaml") for path in found))
+            if len(files) > 1:
+                raise UsageError(f"{files[1]}: has the name of {files[0]}; rename yours")
+        return super().load_config(config_path)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from common.errors import Interrupted, UsageError
 from experiments import check as check_command
 from experiments import reproduce
 from experiments import status as status_command
-from experiments.config.compose import compose, resolve
+from experiments.config.compose import CONF, compose, resolve
 from experiments.config.run import load_run, plain, read
 from experiments.config.schema import Reproduction
 from experiments.figures import configuration as of_figure
@@ -139,6 +139,21 @@ def test_nothing_of_it_is_let_in_unasked(package):
     ):
         with pytest.raises(UsageError, match=re.escape(message)):
             load_run([*SMALL, *wrong])
+
+
+@pytest.mark.parametrize("name", ["compressor/top_k", "update/sgd"])
+def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
+    """Named on the command line or by another file. A file that nothing uses is no fault."""
+    own, used = package / "conf" / f"{name}.yaml", ["compressor=top_k", "algorithm=ef21", *SMALL]
+    own.parent.mkdir(exist_ok=True)
+    own.write_text(CHOICE)
+    said = f"{own}: has the name of {CONF / name}.yaml; rename yours"
+    with pytest.raises(UsageError, match=re.escape(said)):
+        load_run(["packages=[their_package]", *used])
+    assert stopped(["-cd", str(package / "conf"), *used]) == 2
+    assert said in capsys.readouterr().err
+    own.rename(own.with_name("adam.yaml"))
+    load_run(["packages=[their_package]", *used])
 
 
 @pytest.mark.parametrize(
