@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from common.errors import UsageError
 from common.files import atomic
 from plots.request import NETWORK, Write, asked, chosen_runs, folder, network, write, write_rows
 from plots.runs import find
@@ -34,7 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(write(request, folder("results_dir", request["results_dir"]) / "report.html", WRITES))
 
 
+def _check_no_axes(request: Mapping[str, str]) -> None:
+    """Raise UsageError for axes of what has none."""
+    if (request["x"], request["y"]) != (DEFAULTS["x"], DEFAULTS["y"]):
+        raise UsageError("x, y: only tables take them; leave them out, or give out=tables.tex")
+
+
 def _page(request: Mapping[str, str], target: Path) -> str:
+    _check_no_axes(request)
     from plots.page.page import as_html, page_data, read_figures  # which takes a second to import
 
     place, seen_from = Path(request["results_dir"]), target.parent
@@ -47,6 +55,7 @@ def _page(request: Mapping[str, str], target: Path) -> str:
 
 
 def _rows(request: Mapping[str, str], target: Path) -> str:
+    _check_no_axes(request)
     from plots.runs.network import modelled_seconds
     from plots.runs.results import results
 

@@ -202,6 +202,7 @@ def results(tmp_path) -> Path:
     [
         ("task=a/tyo", 2, "did you mean a/toy?"),
         ("results_dir=nowhere", 2, "nowhere: no such folder"),
+        ("x=rounds", 2, "x, y: only tables take them"),
         ("out=page.doc", 2, "out=.doc: no such choice; Valid: .html, .csv, .tex"),
         ("out=../full.html", 1, "/dev/full: not a regular file, so nothing is written there"),
     ],
