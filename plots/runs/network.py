@@ -50,6 +50,9 @@ Topology = Literal["rank0", "sharded", "ring", "tree", "all_gather"]
 REDUCTIONS = ("ring", "tree")
 """Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
 
+FLOATS = {"Identity": 64, "Bf16": 32, "Fp16": 32}
+"""Compressors whose messages an all-reduce can add, and their bits per coordinate, up and down together."""
+
 
 class Network(Options):
     """Links of `bandwidth` Mbit/s a direction and `latency` milliseconds one way, of `workers` (None: the run's own).
@@ -96,10 +99,19 @@ class Network(Options):
 
 
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
-    """Whether a row's curve sends only floats that an all-reduce can add: float32, bf16 or fp16."""
-    each = np.where(frame["compressor"].isin(["Bf16", "Fp16"]), 32, 64)  # bits per coordinate, up and down together
-    dense = frame["bits"] == each * frame["d"] * frame["round"]
+    """Whether a row's curve sends only whole vectors of floats that an all-reduce can add.
+
+    With local steps there is a vector every few rounds. PowerSGD's two exchanges of a round share one.
+    """
+    vectors = frame["bits"] / (frame["compressor"].map(FLOATS) * frame["d"])
+    late = (vectors - frame["round"] * _stages(frame).clip(upper=1)).abs()  # less than one, between two exchanges
+    dense = (vectors % 1 == 0) & (late < 1)
     return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
+
+
+def _stages(frame: pd.DataFrame) -> pd.Series:
+    """How often a round communicates, on average; once unless recorded."""
+    return frame.get("stages", pd.Series(1.0, frame.index)).fillna(1)
 
 
 def own_share(frame: pd.DataFrame) -> pd.Series:
@@ -118,8 +130,7 @@ def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     given = network.computing
     computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
     first = computing.clip(lower=going_up) if network.overlap else computing + going_up
-    stages = frame["stages"].fillna(1) if "stages" in frame else 1
-    between = first + coming_down + hops * network.latency * 1e-3 * frame["round"] * stages
+    between = first + coming_down + hops * network.latency * 1e-3 * frame["round"] * _stages(frame)
     return between + _seconds_inside(frame, network, group_size) if "bits_inside" in frame else between
 
 

@@ -133,6 +133,26 @@ def test_each_method_goes_by_what_it_can() -> None:
     assert is_uncompressed(halved.assign(compressor="Bf16")).all()
 
 
+@pytest.mark.parametrize("period", [2, 4, 7])
+def test_dense_vectors_of_local_steps_go_by_ring(period: int) -> None:
+    """A vector of float32 every `period` rounds, of which the last ones have none."""
+    t = np.arange(0, 31)
+    exchanges = t // period
+    rows = curves().iloc[[0]].drop(columns="round").merge(pd.DataFrame({"round": t}), how="cross")
+    rows = rows.assign(bits=64 * D * exchanges, bits_up=32 * D * exchanges, bits_down=32 * D * exchanges)
+    rows = rows.assign(stages=exchanges[-1] / 30, seconds=0.0)
+    assert modelled_seconds(rows, Network(bandwidth=1, latency=0)).tolist() == pytest.approx(0.9 * 0.064 * exchanges)
+    ends = modelled_seconds(rows, Network(bandwidth=1, latency=5)).iloc[-1]  # 18 hops an exchange
+    assert ends == pytest.approx((0.9 * 0.064 + 18 * 5e-3) * exchanges[-1])
+    for other in (
+        {"compressor": "TopK"},  # indices and values that happen to take as many bits
+        {"bits": rows["bits"] // 2},  # a part of the vector at a time
+        {"bits": 8 * D * 2 * t, "stages": 2.0},  # two factors in every round
+    ):
+        assert not is_uncompressed(rows.assign(**other)).any()
+    assert is_uncompressed(rows.assign(bits=64 * D * t, stages=2.0)).all()  # PowerSGD without a matrix
+
+
 def test_the_command_prints_a_table(tmp_path, capsys) -> None:
     folder(tmp_path, "0")
     command.main([f"results_dir={tmp_path}", "y=grad_norm", "level=0.5", "network.workers=8",
