@@ -132,20 +132,31 @@ def contenders(
 ) -> pd.DataFrame:
     """What runs need to reach a level, as in `statistics.needs`, for all entries that reach it in every run.
 
-    Rounds are those of the entries. Messages are sized for a model of this layout. level: 1 is the easiest, "" the
-    hardest. Raises UsageError, also if fewer than two entries reach it.
+    Rounds are those of the entries. Messages are sized for a model of this layout. An entry whose own runs sent whole
+    vectors, such as PowerSGD without a matrix, is left out if it sends less here. level: 1 is the easiest, "" the
+    hardest. Raises UsageError, also if fewer than two entries are left.
     """
     found = read_track(track)
     levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, results_dir), goals_of(found))]
     level = chosen("level", level or str(len(levels)), [str(number + 1) for number in range(len(levels))])
     needs = levels[int(level) - 1]
     is_there = needs["bits"].notna().groupby("algorithm").all()
-    if is_there.sum() < 2:
-        raise UsageError(f"track={track}: fewer than two entries reach the level in all runs; take an easier level")
     entries = [read(folder) for name, folder in entry_folders(track, results_dir).items() if is_there.get(name)]
-    runs = pd.concat([_of_model(needs, entry, found, layout, workers) for entry in entries])
-    runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]]}
+    parts = {entry.name: _of_model(needs, entry, found, layout, workers) for entry in entries}
+    dense = [name for name, part in parts.items() if _were_denser(part)]
+    kept = [part for name, part in parts.items() if name not in dense]
+    if len(kept) < 2:
+        raise UsageError(f"track={track}: fewer than two entries reach the level in all runs; take an easier level")
+    runs = pd.concat(kept)
+    runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]], "dense": dense}
     return runs
+
+
+def _were_denser(runs: pd.DataFrame) -> bool:
+    """Whether an entry's own runs sent only float32 on some task, and on this model it sends less."""
+    was_dense = runs["bits"] == 64 * runs["entry_d"] * runs["round"]
+    sends_less = runs["bits_up"] + runs["bits_down"] < 64 * runs["d"] * runs["round"]
+    return bool((was_dense & sends_less).any())
 
 
 def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, workers: int) -> pd.DataFrame:
@@ -260,6 +271,8 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
         "The model of time was measured with 2 to 4 nodes, 100 Mbit/s to 10 Gbit/s, up to 5 ms.": is_far,
         "Compressing takes no time here. A CPU took 5 ns per parameter; compressing=5ns counts it.": not compressing,
         f"Left out, because a run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
+        "Left out, because its runs sent all floats, and for your model it sends fewer: "
+        f"{', '.join(runs.attrs['dense'])}.": runs.attrs["dense"],
     }
     note = table.loc[table["verdict"] == "recommended", "note"].item()
     return [sentence for sentence, applies in said.items() if applies] + (

@@ -101,6 +101,19 @@ def test_the_command_says_what_it_extrapolates(three: None, capsys: pytest.Captu
     assert "They were trained by 8 workers, you have 16." in said
 
 
+def test_rounds_of_dense_floats_are_not_combined_with_smaller_messages(monkeypatch: pytest.MonkeyPatch):
+    """On logreg a parameter is a vector, which PowerSGD sends whole. A model of one vector is sent so too."""
+    names = ("sgd", "local_sgd", "powersgd", "error_feedback-update-sgd-compressor-int4")
+    monkeypatch.setattr(plan, "entry_folders", lambda *at: {name: entry_folders(*at)[name] for name in names})
+    request = {"workers": 64, "bandwidth": "10Gbit", "step": "200ms", "track": "logreg", "level": 2}
+    found = plan.plan(d="25e6", **request)
+    assert {*found["entry"]} == {*names} - {"powersgd"}
+    said = "Left out, because its runs sent all floats, and for your model it sends fewer: powersgd."
+    assert said in found.attrs["extrapolates"]
+    vector = plan.contenders("logreg", "2", plan.layout_of("", "1000"), 64)
+    assert {*vector.index.unique("algorithm")} == {*names}
+
+
 def test_part_of_a_parameter_is_one():
     assert [sum(block.size for block in plan.layout_of("", d)) for d in ("0.5", "3e6")] == [1, 3_000_000]
 
