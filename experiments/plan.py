@@ -18,7 +18,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -204,10 +203,9 @@ def times(runs: pd.DataFrame, links: Network, compressing: float = 0.0) -> pd.Da
 def advise(runs: pd.DataFrame) -> pd.DataFrame:
     """The table of `plan` from the rows of `times`, each entry by its fastest form, with the advice in `attrs`.
 
-    An entry ties with the fastest if the leaderboard's test finds no difference in their seconds, or if it takes less
-    than TIE times as long. Where the test has too few runs, the 95 % interval of their ratio decides. Among ties it
-    recommends the one that sends d floats in every round, the narrowest floats first. If there is none, it recommends
-    the fastest.
+    An entry ties with the fastest if the 95 % interval of their ratio over seeds contains 1, or if it takes less than
+    TIE times as long. Among ties it recommends the one that sends d floats in every round, and of those the one with
+    the narrowest floats. If there is none, it recommends the fastest.
     """
     entry = runs.index.get_level_values("algorithm")
     form = runs["seconds"].groupby([entry, runs["form"]]).agg(stats.gmean).unstack().idxmin(axis=1)
@@ -222,15 +220,9 @@ def advise(runs: pd.DataFrame) -> pd.DataFrame:
     off = np.exp(np.hypot(np.log(table["seconds"] / table["low"]), np.log(ERROR)))
     table["low"], table["high"] = table["seconds"] / off, table["seconds"] * off
     table = table.sort_values("seconds", kind="stable").rename_axis("entry").reset_index()
-    compared = statistics.compare(best)
-    fastest = table["entry"][0]
-    pairs = compared[compared[["one", "other"]].eq(fastest).any(axis=1)].set_index(["one", "other"])
-    beaten = [*pairs.index[pairs["winner"] == fastest].to_flat_index()]
-    for pair in pairs.index[pairs["verdict"] == statistics.NOT_TOLD]:
-        slower = pair[0] if pair[1] == fastest else pair[1]
-        _, low, _ = statistics.geometric_interval((each[slower] / each[fastest]).dropna().to_numpy())
-        beaten += [pair] if low > 1 else []
-    is_tie = ~table["entry"].isin({*chain(*beaten)}) | (table["seconds"] < TIE * table["seconds"][0])
+    fastest = each[table["entry"][0]]
+    lows = [statistics.geometric_interval((each[name] / fastest).dropna().to_numpy())[1] for name in table["entry"]]
+    is_tie = ~(np.array(lows) > 1) | (table["seconds"] < TIE * table["seconds"][0])  # one seed has no interval
     is_plain = table["is_whole"] & (table["period"] == 1)
     place = table[is_tie & is_plain].sort_values("Mbit", kind="stable").index.append(pd.Index([0]))[0]
     table["verdict"] = np.where(is_tie, "tie", "slower")
