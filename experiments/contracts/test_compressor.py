@@ -145,19 +145,19 @@ class TestCompressor:
             with suppress(ValueError):
                 pi = compressor.pi(d)
             assert 0 < pi <= 1, f"expected 0 < pi({d}) ≤ 1, saw {pi}"
-            for name, x, drawn in drawings(compressor, d, DRAWS if random else 1):
-                errors = (drawn - x).square().sum(-1) / x.square().sum()
-                room = float(uncertainty(errors)) if random else 1e-9
-                kept = errors.mean() <= 1 - pi + room
-                wanted = f"at most 1 − π = {1 - pi:.7g} (± {room:.2g}) times ‖x‖²"
-                assert kept, f"expected {wanted}, saw {errors.mean():.7g}, for {name} vectors, d = {d}"
+            for drawing in drawings(compressor, d, DRAWS if random else 1):
+                assert_error("1 − π", 1 - pi, *drawing)
 
     def test_is_unbiased(self, compressor: Compressor) -> None:
-        """If `unbiased`, E C(x) = x, up to five standard errors over 4000 draws."""
+        """If `unbiased`, E C(x) = x and E‖C(x) − x‖² ≤ omega(d)‖x‖², up to five standard errors over 4000 draws."""
         assert isinstance(compressor.unbiased, bool), f"unbiased is {compressor.unbiased}: True or False"
         if not compressor.unbiased:
             pytest.skip("it does not say so")
+        omega = float("inf")
+        with suppress(ValueError):
+            omega = compressor.omega(middle(compressor))
         for name, x, drawn in drawings(compressor, middle(compressor), DRAWS):
+            assert_error("ω", omega, name, x, drawn)
             room = uncertainty(drawn - x) + 1e-9 * x.abs()
             for j in ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist():
                 seen = f"saw {drawn[:, j].mean():.4g}, for {name} vectors, d = {len(x)}"
@@ -179,6 +179,7 @@ def vectors(d: int) -> dict[str, Tensor]:
         "random": normal,
         "sparse": first * (torch.rand(1, 3, d, generator=random) < 0.1),
         "one-coordinate": torch.where(torch.arange(d) == d // 3, -2.5, 0.0).double().expand_as(first),
+        "spike": torch.where(torch.arange(d) == 0, 1.0, 1 / (1 + d**0.5)).double().expand_as(first),
         "constant": torch.full_like(first, -0.7),
         "equal-magnitude": first.sign(),
         "heavy-tailed": first.sign() * first.abs().exp() ** 3,
@@ -246,6 +247,14 @@ def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, 
     x = torch.stack(list(some.values()))
     drawn = compressor(x.unsqueeze(1).repeat(1, count, 1), MessageKey(0, "up", 1, tuple(range(count))))
     yield from zip(some, x, drawn, strict=True)
+
+
+def assert_error(what: str, most: float, name: str, x: Tensor, drawn: Tensor) -> None:
+    """The mean of ‖C(x) − x‖² over draws of C(x) [n, d] is at most this share of ‖x‖²."""
+    errors = (drawn - x).square().sum(-1) / x.square().sum()
+    room = float(uncertainty(errors)) if len(drawn) > 1 else 1e-9
+    wanted, seen = f"at most {what} = {most:.7g} (± {room:.2g}) times ‖x‖²", f"{errors.mean():.7g}"
+    assert errors.mean() <= most + room, f"expected {wanted}, saw {seen}, for {name} vectors, d = {len(x)}"
 
 
 def uncertainty(drawn: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from algorithms.compressors import Compressor, Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Compressor, Identity, LinfDither, RandomK, ScaledSign, TopK
 from algorithms.compressors.shard import Shard, whole
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Channel, Direct
@@ -83,7 +83,13 @@ COMPRESSORS = [
     ("is_a_function", broken(TopK, encode=drop_in_place), "is given, later and before: 0: "),
     ("draws_apart", blind(seed=int), "different draws for 16 seeds"),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.8125 (± 1e-09) times"),
+    (
+        "contracts",
+        broken(LinfDither, 64, 1, contractive=True, pi=Compressor.pi),
+        "times ‖x‖², saw 2.54",
+    ),
     ("is_unbiased", broken(TopK, unbiased=True), "in the mean of coordinate"),
+    ("is_unbiased", broken(LinfDither, 64, 1, omega=lambda self, d: 2), "at most ω = 2 (± "),
 ]
 
 
