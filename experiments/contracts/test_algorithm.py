@@ -4,20 +4,22 @@ The fixture `build_algorithm` is what is tested: one of the `cases` of a functio
 """
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from inspect import Parameter
 from io import BytesIO
 from itertools import product
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Blocks, Compressor, Identity, Natural, Payload, RandomK, ScaledSign, TopK, tensors
-from algorithms.core.algorithm import Algorithm, ReplicaState, as_dicts, from_dicts
+from algorithms.core import tiles
+from algorithms.core.algorithm import Algorithm, ReplicaState, as_dicts, from_dicts, leaves
 from algorithms.core.bit_counter import BitCounter
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.utils.layout import laid_out
@@ -136,12 +138,28 @@ class TestAlgorithm:
             state = cluster.round(seen(cluster.algorithm, state, t), state, LRS, t)
             assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
 
+    def test_goes_in_tiles(self, build_algorithm: Case) -> None:
+        """Where all parts are `is_coordinatewise`, rounds of a few coordinates each are those of whole vectors."""
+        algorithm, x = build_algorithm(), start()
+        if not tiles.supports_tiles(algorithm, x.device):
+            pytest.skip("a part of it does not say that it is coordinatewise")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tiles, "TILE", 4)
+            patch.setattr("algorithms.compressors.shard.LEAST", 4)  # sums are of pieces
+            for t, (whole, parts) in enumerate(
+                whole_and_tiled(algorithm, x, [partial(gradients, ids=slice(1))] * ROUNDS, SEED), 1
+            ):
+                assert_close(parts, whole, 1e-9, f"x of round {t}, by tiles of 4 coordinates and whole")
+
     def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
-        """All state of workers is [T, W, …], all other [T, …], in the dtype of x; what workers want to send and what
-        replicas have is [T, W, d] and [T, d]."""
+        """State is tensors: of workers [T, W, …], all other [T, …], in the dtype of x; what workers want to send and
+        what replicas have is [T, W, d] and [T, d]."""
         algorithm = build_algorithm()
         single = states(algorithm, start(2, dtype=torch.float32), LRS.float(), rounds=3)[-1]
         for state in (single, run_of(build_algorithm)[-2]):
+            for name, leaf in leaves(as_dicts(state)):
+                tensor = leaf is None or isinstance(leaf, Tensor)
+                assert tensor, f"{name}: state must be a tensor, for checkpoints; saw {leaf!r}"
             dtype = state.replica.x.dtype
             wanted, _ = algorithm.worker_message(
                 seen(algorithm, state, ROUNDS), state.workers, state.replica, LRS.to(dtype), ROUNDS
@@ -162,8 +180,12 @@ class TestAlgorithm:
                 assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2).unsqueeze(-2)), state))
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
-        """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
+        """A trial of a batch is, up to rounding, what x [d] and a number as step size give. The step size matters."""
         together = run_of(build_algorithm)[-1].replica.x
+        apart = not torch.equal(*together)
+        assert apart, (
+            f"expected another x for lr={LRS[0].item()} and {LRS[1].item()}, saw the same after {ROUNDS} rounds"
+        )
         alone = states(build_algorithm(), start(), float(LRS[1]))[-1].replica.x
         assert_close(alone, together[1], 1e-9, "x of trial 1 alone and in a batch")
 
@@ -203,6 +225,41 @@ class TestAlgorithm:
                 return
         reached = {f"{lr:.2g}": f"{left:.2g}" for lr, left in zip(grid, (last / first).tolist(), strict=True)}
         raise AssertionError(f"expected a tenth of f(x₁) − min f, saw by step size {reached} of it")
+
+
+class Stored:
+    """A vector that is read and written in slices."""
+
+    def __init__(self, vector: Tensor) -> None:
+        self.vector = vector.clone()
+
+    def read(self, begin: int, end: int) -> Tensor:
+        return self.vector[begin:end]
+
+    def write(self, begin: int, values: Tensor) -> None:
+        self.vector[begin : begin + len(values)] = values
+
+
+def whole_and_tiled(
+    algorithm: Algorithm, x: Tensor, gradients: Iterable[Callable[[Tensor], Tensor]], seed: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """x [d] of one worker after every round, on whole vectors and in place, tile by tile; gradients of x [1, d]."""
+
+    def begin() -> tiles.States:
+        start = algorithm.start_workers(x, torch.tensor([0])), algorithm.start_server(x), algorithm.start_replica(x)
+        return tiles.States(*start)
+
+    worker, server, replica = begin()
+    stored, states = Stored(x), begin()
+    states = states._replace(replica=replace(states.replica, x=x.new_empty(0)))
+    in_place = tiles.TiledStates(algorithm, states, len(x))
+    for t, gradient_of in enumerate(gradients, 1):
+        gradient = gradient_of(replica.x)
+        up, worker = algorithm.worker(gradient, worker, replica, 0.01, t, seed)
+        down, server = algorithm.server(up, server, t, seed)
+        replica = algorithm.replica(down, replica, 0.01, t)
+        in_place.round(algorithm, Stored(gradient[0]), stored, 0.01, t, seed)
+        yield replica.x, stored.vector
 
 
 def above_least(cluster: Simulated, state: ClusterState) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -102,6 +102,11 @@ def method(channel: type[Channel] = Direct, **attributes: Any) -> Callable[..., 
     return function
 
 
+def steps(rule: type[SGD]) -> Callable[..., Algorithm]:
+    """A plain method with an update of its own."""
+    return lambda compressor, update: Algorithm.both_ways(Direct(compressor), rule())
+
+
 def sends(change: Callable[[Tensor], Tensor]) -> Callable[..., Algorithm]:
     return method(worker_message=lambda self, gradient, *rest: (change(gradient), ()))
 
@@ -131,6 +136,36 @@ def decay(self: Algorithm, payload: Any, state: Any, lr: Any, t: int) -> Any:
     return replace(after, x=after.x - 0.01 * lr * state.x)
 
 
+class Moments(NamedTuple):
+    steps: int
+
+
+class Normalised(SGD):
+    """Divides by a norm, and says that it is coordinatewise."""
+
+    is_coordinatewise = True
+
+    def direction(self, u: Tensor, moments: Any, t: int) -> Any:
+        return u / u.norm(dim=-1, keepdim=True), moments
+
+
+class Counting(SGD):
+    """Keeps a number."""
+
+    def start(self, x: Tensor) -> Any:
+        return Moments(0)
+
+    def direction(self, u: Tensor, moments: Any, t: int) -> Any:
+        return u, Moments(moments.steps + 1)
+
+
+class Deaf(SGD):
+    """Has a step size of its own."""
+
+    def step(self, x: Tensor, u: Tensor, moments: Any, lr: Any, t: int) -> Any:
+        return super().step(x, u, moments, 0.05, t)
+
+
 class Understating(Direct):
     """Counts a dense start as compressed."""
 
@@ -150,8 +185,15 @@ ALGORITHMS = [
     ("is_distributed_as_simulated", method(worker=whisper, mean=overhear), "x on two ranks and simulated: "),
     ("resumes", method(worker_message=hidden_momentum), "x of round 7, resumed and uninterrupted: "),
     ("keeps_shapes_and_dtypes", method(replica=widen), "signal: expected [2, 12], torch.float32"),
+    (
+        "keeps_shapes_and_dtypes",
+        steps(Counting),
+        "replica.moments.steps: state must be a tensor, for checkpoints; saw 3",
+    ),
+    ("goes_in_tiles", steps(Normalised), "x of round 1, by tiles of 4 coordinates and whole: "),
     ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 1 alone and in a batch: "),
+    ("takes_trials_apart", steps(Deaf), "expected another x for lr=0.02 and 0.1"),
     ("stays_at_rest", method(replica=decay), "x after 12 rounds and before: "),
     ("counts_its_bits", method(Understating), "float64 [12], saw 76\nfor round 1, up"),
     ("descends", sends(torch.neg), "a tenth of f(x₁) − min f, saw by step size {'1': "),
