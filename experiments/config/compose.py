@@ -1,7 +1,6 @@
 """From overrides to one composed configuration, by Hydra."""
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.core_plugins import file_config_source
@@ -54,15 +52,22 @@ def register() -> None:
         sys.path.append(str(ROOT))
     Plugins.instance()  # registers Hydra's own sources
     SourcesRegistry.instance().types["file"] = FileConfigSource
-    vars(config_loader_impl)["CachingConfigRepository"] = Repository
 
 
 class FileConfigSource(file_config_source.FileConfigSource):
-    """A folder of configurations. Only the files of conf/ and the command line may set anything below `hydra`.
+    """A folder of configurations. A user's may not have a file of conf/, which Hydra would take without a word.
 
-    Hydra imports and calls what these keys name, before any run is checked. The class has the name of Hydra's own,
-    or the processes of Hydra's launchers would not start.
+    Only the files of conf/ and the command line may set anything below `hydra`: Hydra imports and calls what these
+    keys name, before any run is checked. The class has the name of Hydra's own, or the processes of Hydra's launchers
+    would not start.
     """
+
+    def __init__(self, provider: str, path: str) -> None:
+        super().__init__(provider, path)
+        if provider not in OURS:
+            for file in sorted(Path(self.path).glob("*/**/*.yaml")):
+                if (ours := CONF / file.relative_to(self.path)).exists() and not file.samefile(ours):
+                    raise UsageError(f"{file}: has the name of {ours}; rename yours")
 
     def load_config(self, config_path: str) -> ConfigResult:
         found = super().load_config(config_path)
@@ -75,19 +80,6 @@ class FileConfigSource(file_config_source.FileConfigSource):
                         "it before any run is checked; set it on the command line"
                     )
         return found
-
-
-class Repository(CachingConfigRepository):
-    """The files of all folders. Of two files with one name, Hydra would take the first without a word."""
-
-    def load_config(self, config_path: str) -> ConfigResult | None:
-        places = [one for one in self.get_sources() if isinstance(one, FileConfigSource)]
-        if "/" in config_path and len(places) > 1:
-            found = [one.path for one in places if one.is_config(config_path)]
-            files = list(dict.fromkeys(os.path.realpath(f"{path}/{config_path}.yaml") for path in found))
-            if len(files) > 1:
-                raise UsageError(f"{files[1]}: has the name of {files[0]}; rename yours")
-        return super().load_config(config_path)
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def test_nothing_of_it_is_let_in_unasked(package):
 
 @pytest.mark.parametrize("name", ["compressor/top_k", "update/sgd"])
 def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
-    """Named on the command line or by another file. A file that nothing uses is no fault."""
+    """Named on the command line or by another file."""
     own, used = package / "conf" / f"{name}.yaml", ["compressor=top_k", "algorithm=ef21", *SMALL]
     own.parent.mkdir(exist_ok=True)
     own.write_text(CHOICE)
@@ -152,7 +152,7 @@ def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
         load_run(["packages=[their_package]", *used])
     assert stopped(["-cd", str(package / "conf"), *used]) == 2
     assert said in capsys.readouterr().err
-    own.rename(own.with_name("adam.yaml"))
+    own.rename(own.with_name("mine.yaml"))
     load_run(["packages=[their_package]", *used])
 
 
