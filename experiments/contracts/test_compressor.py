@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
+from threading import Barrier
 
 import pytest
 import torch
 from torch import Tensor
 
 from algorithms.comm.gather_broadcast import from_bytes, to_bytes
-from algorithms.compressors import Compressor, tensors
+from algorithms.compressors import Compressor, Payload, Shardable, tensors
+from algorithms.compressors.shard import Shard
 from algorithms.utils.seeding import MessageKey
 from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, given
 
@@ -56,6 +60,20 @@ class TestCompressor:
             assert_same(compressor.decode(from_bytes(both, sent, 2), d), together, "what arrives and C(x)")
 
         for_inputs(compressor, check, sizes(compressor))
+
+    def test_is_cut_into_shards(self, compressor: Compressor) -> None:
+        """If `Shardable`, encode_shard() on each of two shards is cut() of the whole payload, bit for bit."""
+        if not isinstance(compressor, Shardable):
+            pytest.skip("it is not Shardable")
+        for d in sizes(compressor):
+            places = compressor.places(d)
+            for name, x in vectors(d).items() if places else ():
+                ends, key = (0, places[len(places) // 2], d), WORKERS._replace(workers=(0, 1, 2)[: x.shape[1]])
+                whole = compressor.encode(x, key)
+                for number, payload in enumerate(encoded_apart(compressor, x, ends, key)):
+                    cut = compressor.cut(whole, Shard(ends, number))
+                    with given(f"{name} vectors, d = {d}, coordinates {ends[number]} to {ends[number + 1]}"):
+                        assert_same(payload, cut, "encode_shard() and cut() of the whole")
 
     def test_agrees_on_what_is_not_finite(self, compressor: Compressor) -> None:
         """decode(encode(x)) is C(x) for vectors with ∞, −∞ or NaN, and payloads keep their form."""
@@ -162,6 +180,30 @@ class TestCompressor:
             for j in ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist():
                 seen = f"saw {drawn[:, j].mean():.4g}, for {name} vectors, d = {len(x)}"
                 raise AssertionError(f"expected {x[j]:.4g} (± {room[j]:.2g}) in the mean of coordinate {j}, {seen}")
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadShard(Shard):
+    """A shard of a thread, which asks those of the other shards for what it must know of theirs."""
+
+    barrier: Barrier
+    said: dict[int, Tensor] = field(default_factory=dict)
+
+    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+        self.said[self.number] = mine
+        self.barrier.wait(20)  # seconds, for others who may have failed
+        everything = [self.said[number] for number in range(len(self.cuts) - 1)]
+        self.barrier.wait(20)
+        return everything
+
+
+def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
+    """What `encode_shard` makes of every shard of x [..., d], each in a thread that has nothing else of it."""
+    first = ThreadShard(cuts, 0, Barrier(len(cuts) - 1))
+    shards = [replace(first, number=number) for number in range(len(cuts) - 1)]
+    with ThreadPoolExecutor(len(shards)) as threads:
+        own = (x[..., shard.begin : shard.end].clone() for shard in shards)
+        return list(threads.map(lambda mine, shard: compressor.encode_shard(mine, shard, key), own, shards))
 
 
 @cache

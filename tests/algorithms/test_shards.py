@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from threading import Barrier
+from dataclasses import replace
 
 import pytest
 import torch
 from refusals import refusals
-from torch import Tensor
 
 from algorithms.comm.sharded_server import cuts, exchange
 from algorithms.compressors import (
@@ -21,7 +17,6 @@ from algorithms.compressors import (
     LogQuantize,
     MinMaxUint8,
     Natural,
-    Payload,
     RandomK,
     ScaledSign,
     Shardable,
@@ -39,6 +34,7 @@ from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.naive import naive
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.utils.seeding import MessageKey
+from experiments.contracts.test_compressor import encoded_apart
 
 D = 200
 SIZES = (1, 100, 3, 7, 89)
@@ -59,30 +55,6 @@ def vectors() -> torch.Tensor:
     x[0, 1] = x[0, 1].round()
     x[1, 2] = 0
     return x
-
-
-@dataclass(frozen=True, eq=False)
-class ThreadShard(Shard):
-    """A shard of a thread, which asks those of the other shards for what it must know of theirs."""
-
-    barrier: Barrier
-    said: dict[int, Tensor] = field(default_factory=dict)
-
-    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        self.said[self.number] = mine
-        self.barrier.wait(20)  # seconds, for others who may have failed
-        everything = [self.said[number] for number in range(len(self.cuts) - 1)]
-        self.barrier.wait(20)
-        return everything
-
-
-def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
-    """What `encode_shard` makes of every shard of x [..., d], each in a thread that has nothing else of it."""
-    first = ThreadShard(cuts, 0, Barrier(len(cuts) - 1))
-    shards = [replace(first, number=number) for number in range(len(cuts) - 1)]
-    with ThreadPoolExecutor(len(shards)) as threads:
-        own = (x[..., shard.begin : shard.end].clone() for shard in shards)
-        return list(threads.map(lambda mine, shard: compressor.encode_shard(mine, shard, key), own, shards))
 
 
 def method(compressor: Compressor, **options: bool) -> Algorithm:

@@ -62,6 +62,11 @@ COMPRESSORS = [
         "decode(encode(x))",
     ),
     (
+        "is_cut_into_shards",
+        broken(ScaledSign, _scale=lambda self, x, shard: x.abs().mean(-1, keepdim=True)),
+        "encode_shard() and cut() of the whole: ",
+    ),
+    (
         "agrees_on_what_is_not_finite",
         broken(
             ScaledSign,
