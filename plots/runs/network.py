@@ -21,12 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 from annotated_types import Ge, Gt
 
+from common.errors import UsageError
 from plots.runs.columns import sign
 from plots.runs.options import Options
 
@@ -114,6 +116,16 @@ def _stages(frame: pd.DataFrame) -> pd.Series:
     return frame.get("stages", pd.Series(1.0, frame.index)).fillna(1)
 
 
+def _check_groups(frame: pd.DataFrame, networks: Sequence[Network]) -> None:
+    """Raise UsageError for a number of workers that groups of these runs cannot form."""
+    sizes = (frame["workers"] / frame["groups"]).dropna().unique() if "groups" in frame else []
+    for size, workers in product(sizes, {network.workers for network in networks} - {None}):
+        if workers % size:
+            raise UsageError(
+                f"network.workers={workers}: runs have groups of {size:g} workers; give a multiple of {size:g}"
+            )
+
+
 def own_share(frame: pd.DataFrame) -> pd.Series:
     """Seconds that one worker computed for one step size: the slowest rank has ⌈workers / ranks⌉ workers."""
     return frame["seconds"] / (np.ceil(frame["workers"] / frame["ranks"]) * frame["trials"])
@@ -125,6 +137,7 @@ def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     group_size = frame["workers"] / groups
     n = ((network.workers or frame["workers"]) / group_size).clip(lower=1)
     up, down, hops = FORMS[form](n, frame["servers"], frame["exchanges"])
+    hops = np.where(n > 1, hops, 0)  # one worker sends nothing
     going_up = up * frame["bits_up"] / (network.bandwidth * 1e6)
     coming_down = down * frame["bits_down"] / (network.bandwidth * 1e6)
     given = network.computing
@@ -142,6 +155,7 @@ def _seconds_inside(frame: pd.DataFrame, network: Network, group_size: pd.Series
 
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:
     """The model's time at every row, each method's messages by the form that it would be run with."""
+    _check_groups(frame, [network])
     dense, compressed = (seconds(frame, network, network.form(uncompressed)) for uncompressed in (True, False))
     return dense.where(is_uncompressed(frame), compressed)
 
@@ -158,7 +172,9 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds_to_level
     (over several seeds the mean) and lr. The last two are missing where no step size got there with every seed. A
     method has one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
+    Raises UsageError for a number of workers that is no multiple of the runs' groups.
     """
+    _check_groups(frame, networks)
     found = []
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
         mine = first_there(rows, metric, level)

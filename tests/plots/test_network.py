@@ -10,6 +10,7 @@ import pytest
 from curve_support import claim
 from folder_support import change, folder, rewrite
 
+from common.errors import UsageError
 from experiments import network_time as command
 from plots.figure import curves as drawing
 from plots.figure import times as module
@@ -33,8 +34,7 @@ ROW = COSTS | {"ranks": 2, "servers": 5, "exchanges": 4, "workers": 20, "trials"
         ("ring", 8, 7 / 8 * 0.4, 7 / 8 * 0.2 + 14 * 0.5),
         ("tree", 8, 3 * 0.4, 3 * 0.2 + 6 * 0.5),
         ("tree", 9, 4 * 0.4, 4 * 0.2 + 8 * 0.5),
-        ("rank0", 1, 0, 2 * 0.5),
-        ("ring", 1, 0, 0),
+        *((form, 1, 0, 0) for form in FORMS),
     ],
 )
 def test_a_row_worked_out_by_hand(form: str, workers: int, up: float, rest: float) -> None:
@@ -151,6 +151,18 @@ def test_dense_vectors_of_local_steps_go_by_ring(period: int) -> None:
     ):
         assert not is_uncompressed(rows.assign(**other)).any()
     assert is_uncompressed(rows.assign(bits=64 * D * t, stages=2.0)).all()  # PowerSGD without a matrix
+
+
+@pytest.mark.parametrize("workers", [2, 6, 10])
+def test_workers_that_groups_cannot_form_are_refused(workers: int) -> None:
+    """With groups of 4."""
+    rows, networks = curves().assign(workers=20, groups=5), [Network(workers=some) for some in (8, workers)]
+    said = rf"network.workers={workers}: runs have groups of 4 workers; give a multiple of 4"
+    for ask in (lambda: modelled_seconds(rows, networks[1]), lambda: seconds_to(rows, "train_loss", 0.1, networks)):
+        with pytest.raises(UsageError, match=said):
+            ask()
+    assert modelled_seconds(rows, networks[0]).notna().all()
+    assert modelled_seconds(rows.assign(groups=np.nan), networks[1]).notna().all()
 
 
 def test_the_command_prints_a_table(tmp_path, capsys) -> None:
