@@ -134,6 +134,7 @@ def test_part_of_a_parameter_is_one():
         ({"model": "logreg/digits", "d": ""}, "model=logreg/digits: this task has no network; give d="),
         ({"model": "resnet18"}, "model=, d=: give one of them"),
         ({"level": "4"}, "level=4: no such choice; Valid: 1, 2, 3"),
+        ({"results_dir": "nowhere"}, "results_dir=nowhere: no such folder"),
         ({"track": "digit"}, "track=digit: no such track; did you mean digits?"),
     ],
 )
