@@ -23,7 +23,7 @@ from common.errors import UsageError
 from experiments.cluster.base import Cluster, Simulated
 from experiments.cluster.ranks import Group, Ranks, shares
 from experiments.cluster.torchrun import Sharded, Torchrun
-from experiments.config.classes import Classes, called, parameter_types
+from experiments.config.classes import Classes, called, parameter_types, parameters
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
@@ -49,7 +49,9 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
     factory = classes.find(called(run.algorithm), "algorithm", Algorithm)
     hints = parameter_types(factory)
     if "compressor" not in hints:
-        raise UsageError(f"algorithm._target_={run.algorithm.target}: takes no compressor; is it an algorithm?")
+        is_bare = "compressor" in parameters(factory)
+        advice = "annotate its parameter: compressor: Compressor" if is_bare else "is it an algorithm?"
+        raise UsageError(f"algorithm._target_={run.algorithm.target}: takes no compressor; {advice}")
     for group in ("compressor", "update"):
         part, wanted = parts.get(group), hints.get(group, type(None))
         if not isinstance(part, wanted):

@@ -49,6 +49,7 @@ FILES = {
     "__init__.py": "",
     "sizes.py": "SIZE = 7\n",
     "compressor.py": COMPRESSOR,
+    "bare.py": "from algorithms.core.algorithm import Algorithm\ndef bare(compressor, update) -> Algorithm: ...\n",
     "conf/compressor/mine.yaml": CHOICE,
 }
 
@@ -160,6 +161,10 @@ def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
     ("text", "message"),
     [
         ("defaults: [cd_adam, _self_]\nlrr: 3", "lrr: no such key; did you mean lr?"),
+        (
+            "algorithm: {_target_: their_package.bare.bare, name: a, display: {label: a, color: a, marker: a}}",
+            "bare: takes no compressor; annotate its parameter: compressor: Compressor",
+        ),
         ("algorithm: {_target_: f, name: a}", "algorithm.display=None: must have label, color, marker"),
     ],
 )
