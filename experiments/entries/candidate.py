@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from common.errors import UsageError
+from common.names import unknown
 from experiments.config import identity
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
@@ -106,6 +107,12 @@ class Candidate:
     def _grid(self, run: RunConfig) -> dict[str, Sequence[Any]]:
         tuning, own = self.track.tuning, {key: value for key, value in run.algorithm.entry.items() if key != "family"}
         lr = own.pop("lr", None)
+        for key, value in own.items():
+            if not isinstance(value, list):
+                raise UsageError(
+                    unknown(f"algorithm.entry.{key}={value}: no such key", key, ["family", "lr"])
+                    + ", and keys of the run, such as algorithm.eta, each with a list of values to try"
+                )
         count = tuning.trials // math.prod(map(len, own.values()))
         if not isinstance(lr, int | float) or not count:
             raise UsageError(

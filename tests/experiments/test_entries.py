@@ -94,6 +94,12 @@ def test_what_a_track_fixes_is_not_set(word: str, said: str) -> None:
         enter.read(["track=digits", "algorithm=cd_adam", word])
 
 
+def test_a_misspelt_key_of_an_entry_is_named() -> None:
+    [candidate], _ = enter.read(["track=digits", "algorithm=ef21", "+algorithm.entry.famly=Signs"])
+    with pytest.raises(UsageError, match=r"algorithm.entry.famly=Signs: no such key; did you mean family\?"):
+        _ = candidate.grids
+
+
 def test_a_misspelt_key_is_named() -> None:
     with pytest.raises(UsageError, match=r"algoritm: no such key; did you mean algorithm\?"):
         enter.read(["track=digits", "algoritm=cd_adam"])
