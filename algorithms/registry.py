@@ -61,7 +61,8 @@ def parameters(name: str) -> list[str]:
 def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     """What a file says to call, with which options, and its choices of other groups. Raises ValueError."""
     if name not in names(group):
-        raise ValueError(unlike(group, name, names(group)))
+        own = "; for a method of your own, call its function and pass the result" if group == "algorithm" else ""
+        raise ValueError(unlike(group, name, names(group)) + own)
     content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
     target, chosen = "", {}
     for entry in content.pop("defaults", []):

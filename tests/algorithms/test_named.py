@@ -71,7 +71,7 @@ def test_an_optimizer_in_one_call() -> None:
 
 test_what_cannot_be_made_is_said = refusals(
     (lambda: optimizer("cd-adam"), rf"no algorithm 'cd-adam'; did you mean cd_adam\? there are {', '.join(names())}"),
-    (lambda: optimizer("zzzzz"), f"no algorithm 'zzzzz'; there are {', '.join(names())}"),
+    (lambda: optimizer("zzzzz"), f"no algorithm 'zzzzz'; there are {', '.join(names())}; for a method of your own"),
     (lambda: optimizer("onebit_adam"), "onebit_adam needs rounds="),
     (lambda: load_method("distributed_lion"), "distributed_lion needs workers="),
     (
