@@ -151,7 +151,7 @@ class RunConfig:
     )
     lr_final: NonNegativeFloat = key(0.1, "the share of α at which cosine and wsd end")
     warmup_rounds: NonNegativeInt = key(
-        0, "rounds in which the step size rises linearly; the schedule covers the others", unit="rounds"
+        0, "W: rounds t ≤ W have t/(W+1) of the step size; the schedule covers the others", unit="rounds"
     )
     clip_worker: PositiveFloat | None = key(
         None, "largest norm of a worker's gradient before compression; null: no limit"
