@@ -57,14 +57,18 @@ def launch() -> Launch | None:
             rank, size, local_rank, local_size, port = map(_number, _OF_TORCHRUN)
             if not 0 <= rank < size:
                 raise ValueError(f"RANK={rank} with WORLD_SIZE={size}")
-            return Launch(rank, size, local_rank, local_size, os.environ["MASTER_ADDR"], port)
-        if int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
-            return _slurm()
+            found = Launch(rank, size, local_rank, local_size, os.environ["MASTER_ADDR"], port)
+        elif int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
+            found = _slurm()
+        else:
+            return None
+        if not 0 < found.port < 2**16:
+            raise ValueError(f"MASTER_PORT={found.port}: must be from 1 to 65535")
+        return found
     except KeyError as error:
         raise UsageError(f"{error.args[0]} is not set: start the ranks by torchrun or by srun") from error
     except (ValueError, IndexError) as error:
         raise UsageError(f"the launcher's environment is damaged: {error}; start by torchrun or srun") from error
-    return None
 
 
 def _number(name: str) -> int:

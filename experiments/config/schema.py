@@ -119,7 +119,7 @@ class ClusterConfig:
         "method sees one worker; null: no groups",
         unit="groups",
     )
-    timeout: PositiveFloat = key(
+    timeout: Annotated[PositiveFloat, Le(10**9)] = key(  # a thread waits no longer than 9.2e9 s
         600.0, "how long ranks wait for one another; longer than one evaluation", unit="seconds", affects="place"
     )
 

@@ -111,6 +111,14 @@ def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
         launch()
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "99999"])
+@pytest.mark.parametrize("variables", [TORCHRUN, SRUN])
+def test_a_port_that_no_machine_has(variables: dict[str, str], port: str, set_: Set) -> None:
+    set_(variables | {"MASTER_ADDR": "node0", "MASTER_PORT": port})
+    with pytest.raises(UsageError, match=f"MASTER_PORT={port}: must be from 1 to 65535"):
+        launch()
+
+
 @pytest.mark.parametrize(
     ("variables", "said"),
     [

@@ -104,6 +104,7 @@ REFUSED = {
     "lr=[]": "give at least one step size",
     "lr=fast": "lr=fast: must be a valid number",
     "cluster.timeout=10min": "cluster.timeout=10min: must be a valid number; it counts seconds",
+    "cluster.timeout=1e12": "must be less than or equal to 1000000000; it counts seconds",
     "warmup_rounds=20 rounds=20": "warmup_rounds=20: of 20 rounds; leave some for the schedule",
     "rounds=1e3": "must be a valid integer",
     "epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
