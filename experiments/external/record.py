@@ -74,10 +74,11 @@ def check(run: RunConfig) -> None:
     if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
         raise UsageError("compressor, update: an external strategy brings its own; leave them out")
     plain = ClusterConfig(workers=run.cluster.workers, timeout=run.cluster.timeout)
-    if (run.partition, run.clip_aggregate, run.cluster) != ("whole", None, plain):
-        raise UsageError(
-            "partition, clip_aggregate, cluster: external strategies support only cluster.workers and cluster.timeout"
-        )
+    usual = {"partition": "whole", "clip_aggregate": None}
+    other = [key for key, value in usual.items() if getattr(run, key) != value]
+    other += [f"cluster.{key}" for key, value in vars(plain).items() if getattr(run.cluster, key) != value]
+    if other:
+        raise UsageError(f"{', '.join(other)}: external strategies support only cluster.workers and cluster.timeout")
     if len(run.lr) > 1:
         raise UsageError(f"lr={list(run.lr)}: an external strategy takes one step size per run")
 

@@ -86,7 +86,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     before anything is started, and Interrupted where the user stopped it. The same call goes on.
     """
     if place_of():
-        raise UsageError("a sweep starts its own ranks: leave out torchrun or srun, and set ranks=2 for two")
+        raise UsageError("a sweep, or ranks=2, starts its own processes: leave out torchrun or srun")
     place = Place(0, launch.ranks, 0, launch.ranks, address="", port=0)
     distinct: dict[str, Cell] = {}
     console = Console(stderr=True, highlight=False, soft_wrap=True)

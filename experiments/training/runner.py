@@ -44,7 +44,7 @@ def bring_to_end(
             ranks.agree(_settings(run))
         trainer = None if ranks.from_first(folder.is_finished()) else build(run, ranks)
         if trainer is None and not ranks.from_first(folder.is_writable()):
-            display.say(f"already finished, and another user's: {folder.path}")
+            display.say(f"already finished, and its folder cannot be written: {folder.path}")
             display.skip(run.rounds)
             return folder
         with folder.locked():

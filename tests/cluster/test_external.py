@@ -185,8 +185,8 @@ def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
         (["algorithm=cd_adam"], "must be a class of kind experiments.external.strategy.Strategy"),
         (["algorithm=torch_fp16", "compressor=top_k"], "brings its own; leave them out"),
         (["algorithm=torch_fp16", "update=sgd"], "brings its own; leave them out"),
-        (["algorithm=torch_fp16", "partition=layer"], "partition, clip_aggregate"),
-        (["algorithm=torch_fp16", "cluster.participation=0.5"], "support only cluster.workers and cluster.timeout"),
+        (["algorithm=torch_fp16", "partition=layer", "clip_aggregate=1"], "^partition, clip_aggregate: external"),
+        (["algorithm=torch_fp16", "cluster.server=sharded"], "^cluster.server: external strategies support only"),
         (["algorithm=torch_fp16", "lr=[0.1,0.2]"], "one step size per run"),
     ],
 )

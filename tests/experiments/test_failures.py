@@ -70,7 +70,7 @@ def test_a_finished_run_of_another_user_is_shown(results, monkeypatch, capsys):
     monkeypatch.setattr(RunFolder, "is_writable", lambda folder: False)
     monkeypatch.setattr(RunFolder, "locked", None)
     go(*SMALL, results, "algorithm.display.label=mine")
-    assert f"already finished, and another user's: {path}" in capsys.readouterr().err.replace("\n", "")
+    assert f"already finished, and its folder cannot be written: {path}" in capsys.readouterr().err.replace("\n", "")
     assert [file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()] == before
 
 
