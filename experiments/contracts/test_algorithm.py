@@ -5,6 +5,7 @@ The fixture `build_algorithm` is what is tested: one of the `cases` of a functio
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from inspect import Parameter
@@ -180,14 +181,24 @@ class TestAlgorithm:
                 assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2).unsqueeze(-2)), state))
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
-        """A trial of a batch is, up to rounding, what x [d] and a number as step size give. The step size matters."""
+        """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
         together = run_of(build_algorithm)[-1].replica.x
-        apart = not torch.equal(*together)
-        assert apart, (
-            f"expected another x for lr={LRS[0].item()} and {LRS[1].item()}, saw the same after {ROUNDS} rounds"
-        )
         alone = states(build_algorithm(), start(), float(LRS[1]))[-1].replica.x
         assert_close(alone, together[1], 1e-9, "x of trial 1 alone and in a batch")
+
+    def test_uses_lr_and_update(self, build_algorithm: Case) -> None:
+        """Another step size gives another x, and so does another update where `update` is a parameter."""
+        first, second = run_of(build_algorithm)[-1].replica.x
+        assert not torch.equal(first, second), (
+            f"x after {ROUNDS} rounds: expected another by another lr, saw the same"
+        )
+        if (update := build_algorithm.options.get("update")) is None:
+            return
+        with suppress(ValueError):  # some refuse weight decay
+            options = {**build_algorithm.options, "update": replace(update, weight_decay=0.5)}
+            decayed = states(replace(build_algorithm, options=options)(), start(2), LRS)[-1].replica.x[0]
+            said = f"x after {ROUNDS} rounds: expected another by an update with weight_decay=0.5, saw the same"
+            assert not torch.equal(first, decayed), said
 
     def test_stays_at_rest(self, build_algorithm: Case) -> None:
         """Gradients of zero leave x where it is, and finite with weight decay or a compressor that has no zero."""
