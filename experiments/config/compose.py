@@ -65,7 +65,8 @@ class FileConfigSource(file_config_source.FileConfigSource):
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider, path)
         if provider not in OURS:
-            for file in sorted(Path(self.path).glob("*/**/*.yaml")):
+            groups = (Path(self.path, group.name) for group in sorted(CONF.iterdir()) if group.is_dir())
+            for file in (file for group in groups for file in sorted(group.rglob("*.yaml"))):
                 if (ours := CONF / file.relative_to(self.path)).exists() and not file.samefile(ours):
                     raise UsageError(f"{file}: has the name of {ours}; rename yours")
 
