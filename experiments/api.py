@@ -68,7 +68,7 @@ def load(
     every = chosen_runs(place, study, **names)
     runs = [run for run in every if run.is_finished]
     if left := len(every) - len(runs):
-        print(f"not finished, so left out: {left} of {len(every)} runs below {place}", file=sys.stderr)
+        print(f"not finished, so left out: {left} of {len(every)} chosen runs below {place}", file=sys.stderr)
     if not runs:
         raise UsageError(f"{place}: holds no such finished run; python -m experiments.status lists the runs")
     return results(runs)

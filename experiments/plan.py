@@ -133,9 +133,9 @@ def contenders(
 ) -> pd.DataFrame:
     """What runs need to reach a level, as in `statistics.needs`, for all entries that reach it in every run.
 
-    Rounds are those of the entries. Messages are sized for a model of this layout. An entry whose own runs sent whole
-    vectors, such as PowerSGD without a matrix, is left out if it sends less here. level: 1 is the easiest, "" the
-    hardest. Raises UsageError, also if fewer than two entries are left.
+    Rounds are those of the entries. Messages are sized for a model of this layout. Some entries sent whole vectors in
+    their own runs, such as PowerSGD without a matrix. They are left out if they send less here.
+    level: 1 is the easiest, "" the hardest. Raises UsageError, also if fewer than two entries are left.
     """
     found = read_track(track)
     levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, results_dir), goals_of(found))]
@@ -147,7 +147,10 @@ def contenders(
     dense = [name for name, part in parts.items() if _were_denser(part)]
     kept = [part for name, part in parts.items() if name not in dense]
     if len(kept) < 2:
-        raise UsageError(f"track={track}: fewer than two entries reach the level in all runs; take an easier level")
+        also = f", or send fewer floats for your model ({', '.join(dense)})" if dense else ""
+        raise UsageError(
+            f"track={track}: fewer than two entries reach the level in all runs{also}; take an easier level"
+        )
     runs = pd.concat(kept)
     runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]], "dense": dense}
     return runs
@@ -265,7 +268,7 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
         "The model of time was measured with 2 to 4 nodes, 100 Mbit/s to 10 Gbit/s, up to 5 ms.": is_far,
         "Compressing takes no time here. A CPU took 5 ns per parameter; compressing=5ns counts it.": not compressing,
         f"Left out, because a run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
-        "Left out, because its runs sent all floats, and for your model it sends fewer: "
+        "Left out, because their runs sent all floats, and would send fewer for your model: "
         f"{', '.join(runs.attrs['dense'])}.": runs.attrs["dense"],
     }
     note = table.loc[table["verdict"] == "recommended", "note"].item()

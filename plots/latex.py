@@ -3,8 +3,7 @@ r"""Tables for a paper: best step sizes, where they end and bits to levels, in L
 A file of them is \input into a document that has \usepackage{booktabs}.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -14,6 +13,11 @@ from plots.runs.columns import higher_is_better, in_words
 from plots.runs.results import bits_to_reach, finals, usual_levels
 from plots.runs.seeds import seeds_in_words
 
+_ESCAPED = str.maketrans({
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+})  # fmt: skip
+
 
 def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     """The tables of rows of `plots.runs.variants.variant_rows`.
@@ -22,7 +26,6 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     a metric that no run has.
     """
     found, rule = finals(frame, metric), rule_in_words(frame, metric)
-    seeds = f"Of several seeds ({seeds_in_words(frame)}) the"
     parts = [
         "% needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX for names with Greek letters",
         _table(found, "task", found["lr"].map("{:g}".format), f"Best step sizes: {rule}."),
@@ -31,7 +34,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
         metric = str(key)
         ends = _spread(some, ("final", "final_low", "final_high"))
         mean = "mean" if higher_is_better(metric) else "geometric mean"
-        about = f"The {in_words(metric)} at the last evaluation. {seeds} {mean}, with the least and the greatest."
+        about = f"The {in_words(metric)} at the last evaluation. {_seeds(frame, some['task'], mean)}"
         parts.append(_table(some, "task", ends, about))
         for task in some["task"].unique():
             rows = frame[frame["task"] == task]
@@ -39,9 +42,14 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
                 reached = bits_to_reach(rows, metric, levels, x)
                 goal = f"{in_words(x)} until the {in_words(metric)} reaches a level"
                 costs = _spread(reached, (x, f"{x}_min", f"{x}_max"))
-                about = f"{rows['task_label'].iloc[0]}: {goal}. {seeds} mean, with the least and the greatest."
+                about = f"{rows['task_label'].iloc[0]}: {goal}. {_seeds(frame, [task], 'mean')}"
                 parts.append(_table(reached, "level", costs, about))
     return "\n".join(parts)
+
+
+def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
+    seeds = seeds_in_words(frame[frame["task"].isin([*tasks])])
+    return f"Of several seeds ({seeds}) the {mean}, with the least and the greatest."
 
 
 def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
@@ -59,6 +67,5 @@ def _table(rows: pd.DataFrame, across: str, cells: Sequence[str] | pd.Series, ca
     grid = grid.reindex(index=list(rows["label"].unique()), columns=list(rows[across].unique())).rename(columns=str)
     style = grid.rename_axis(index=None, columns="Method").style
     style = style.format_index(escape="latex").format_index(escape="latex", axis=1)
-    escaped = re.sub(r"([&%$#_{}])", r"\\\1", caption)
-    form = "l" + "r" * grid.shape[1]
-    return style.to_latex(hrules=True, caption=escaped, position_float="centering", column_format=form)
+    form, words = "l" + "r" * grid.shape[1], caption.translate(_ESCAPED)
+    return style.to_latex(hrules=True, caption=words, position_float="centering", column_format=form)

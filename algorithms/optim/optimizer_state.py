@@ -51,8 +51,8 @@ def identity(
 ) -> dict[str, object]:
     """What a saved state and its reader must have in common; except for `rank`, also all ranks.
 
-    The shapes reveal parameters in another order, or others that are frozen. Without them these would get each
-    other's values.
+    The shapes show whether parameters are in another order, or others are frozen. Otherwise a parameter could get
+    another's values.
     """
     own = {"rank": rank, "workers": workers, "algorithm": described(*algorithms), "seed": seed, "d": d}
     return {**own, "dtype": str(flat.dtype), "shapes": flat.shapes}

@@ -55,7 +55,8 @@ def register() -> None:
 
 
 class FileConfigSource(file_config_source.FileConfigSource):
-    """A folder of configurations. A user's may not have a file of conf/, which Hydra would take without a word.
+    """A folder of configurations. A user's file may not have the name of one in conf/. Hydra would read
+    that one instead, and say nothing.
 
     Only the files of conf/ and the command line may set anything below `hydra`: Hydra imports and calls what these
     keys name, before any run is checked. The class has the name of Hydra's own, or the processes of Hydra's launchers

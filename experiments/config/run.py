@@ -61,10 +61,12 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     for name, part in parts.items():
         if part.target is not None:
             Classes(values["packages"]).find(called(part), name)
-    if values["weight_decay"] and not any(_decays(config[name]) for name in ("update", "algorithm")):
+    decay = values["weight_decay"]
+    if decay and not any(_takes(parts[name].options, decay) for name in ("update", "algorithm")):
         raise UsageError(
-            f"weight_decay={values['weight_decay']:g}: algorithm={parts['algorithm'].name} and its update ignore it; "
-            "set weight_decay=0, or add `weight_decay: ${weight_decay}` to the YAML file of the one that takes it"
+            f"weight_decay={decay:g}: no option of the update or of algorithm={parts['algorithm'].name} has this "
+            "value; set weight_decay=0, or write `weight_decay: ${weight_decay}` into the YAML file of the one that "
+            "takes it"
         )
     return RunConfig(cluster=cluster, **parts, **values)
 
@@ -94,9 +96,12 @@ def path_name(value: object, key: str) -> None:
         )
 
 
-def _decays(node: Mapping[str, Any]) -> bool:
-    """Whether a weight decay is set anywhere in a node."""
-    return any(_decays(one) if isinstance(one, dict) else key == "weight_decay" and one for key, one in node.items())
+def _takes(options: Mapping[str, Any], decay: float) -> bool:
+    """Whether a weight decay is set anywhere in options."""
+    return any(
+        _takes(value, decay) if isinstance(value, dict) else value == decay or (key == "weight_decay" and value)
+        for key, value in options.items()
+    )
 
 
 def _check_labels(node: Mapping[str, Any], group: str) -> None:

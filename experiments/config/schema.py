@@ -186,7 +186,7 @@ class RunConfig:
     )
     checkpoint_every: PositiveInt = key(
         500,
-        "rounds between two checkpoints; a stopped run writes one too, and in one process a failed one",
+        "rounds between two checkpoints; a stopped run writes one too, and so does a failed run of one process",
         unit="rounds",
         affects="place",
     )

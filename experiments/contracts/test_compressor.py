@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
-from threading import Barrier
+from functools import cache, partial
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 import torch
@@ -203,7 +203,17 @@ def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: 
     shards = [replace(first, number=number) for number in range(len(cuts) - 1)]
     with ThreadPoolExecutor(len(shards)) as threads:
         own = (x[..., shard.begin : shard.end].clone() for shard in shards)
-        return list(threads.map(lambda mine, shard: compressor.encode_shard(mine, shard, key), own, shards))
+        return list(threads.map(partial(_encode_or_abort, compressor, key), own, shards))
+
+
+def _encode_or_abort(compressor: Shardable, key: MessageKey, x: Tensor, shard: ThreadShard) -> Payload:
+    try:
+        return compressor.encode_shard(x, shard, key)
+    except BrokenBarrierError as error:
+        raise AssertionError("encode_shard() failed on another shard, or asked for less there") from error
+    except Exception:
+        shard.barrier.abort()  # or the other shards would wait
+        raise
 
 
 @cache

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from common.errors import UsageError
-from common.names import unknown
 from experiments.config import identity
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
@@ -110,8 +109,8 @@ class Candidate:
         for key, value in own.items():
             if not isinstance(value, list):
                 raise UsageError(
-                    unknown(f"algorithm.entry.{key}={value}: no such key", key, ["family", "lr"])
-                    + ", and keys of the run, such as algorithm.eta, each with a list of values to try"
+                    f"algorithm.entry.{key}={value}: must be a list of values to try; only family and lr have one "
+                    "value"
                 )
         count = tuning.trials // math.prod(map(len, own.values()))
         if not isinstance(lr, int | float) or not count:

@@ -22,7 +22,6 @@ from experiments.run_store.code import say_edits
 from experiments.training.build import check, device_of
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
-from plots.runs.columns import check_rule
 from plots.runs.variants import grouped
 
 
@@ -86,7 +85,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     before anything is started, and Interrupted where the user stopped it. The same call goes on.
     """
     if place_of():
-        raise UsageError("a sweep, or ranks=2, starts its own processes: leave out torchrun or srun")
+        raise UsageError("a sweep or a run with ranks= starts its own processes: leave out torchrun or srun")
     place = Place(0, launch.ranks, 0, launch.ranks, address="", port=0)
     distinct: dict[str, Cell] = {}
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -96,8 +95,6 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
         device_of(cell.run, place.local_size - 1)
         if distinct.setdefault(cell.id, cell) is not cell:
             console.print(f"{cell.name}: the same run as {distinct[cell.id].name}, done once", markup=False)
-    if launch.select is not None:
-        check_rule(launch.select)  # once `check` has declared the tasks' columns
     cells = list(distinct.values())
     launch = count_jobs(launch, [cell.run for cell in cells if not cell.is_finished])
     if launch.dry_run:

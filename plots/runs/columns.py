@@ -133,9 +133,12 @@ def sign(name: str) -> int:
 
 
 def check_rule(rule: str) -> None:
-    """Raise UsageError for a `select=` whose metric has no better direction, so that nothing is trained for it."""
+    """Raise UsageError for a `select=` whose metric is no run's, or has no better direction.
+
+    An accuracy of any name may be a task's.
+    """
     of, _, name = rule.partition("_")
-    if not column(name).better:
+    if not column(name).better or column(name).filled_by == "figure":
         known = (one for one in (_OURS | _declared).values() if one.better and one.filled_by != "figure")
         raise UsageError(unknown(f"select={rule}: no such choice", rule, [f"{of}_{one.name}" for one in known]))
 

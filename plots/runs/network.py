@@ -103,10 +103,11 @@ class Network(Options):
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
     """Whether a row's curve sends only whole vectors of floats that an all-reduce can add.
 
-    With local steps there is a vector every few rounds. PowerSGD's two exchanges of a round share one.
+    With local steps there is a vector every few rounds. PowerSGD without matrices exchanges twice a
+    round, and sends one vector.
     """
     vectors = frame["bits"] / (frame["compressor"].map(FLOATS) * frame["d"])
-    late = (vectors - frame["round"] * _stages(frame).clip(upper=1)).abs()  # less than one, between two exchanges
+    late = (vectors - frame["round"] * _stages(frame).clip(upper=1)).abs()  # at most part of a vector
     dense = (vectors % 1 == 0) & (late < 1)
     return dense.groupby([frame[key] for key in ("task", "algorithm", "lr", "seed")]).transform("all")
 

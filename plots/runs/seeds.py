@@ -19,8 +19,8 @@ def about_runs(frame: pd.DataFrame) -> str:
     rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
     if repeated(frame):
         return f"{rounds} rounds; means over seeds {seeds_in_words(frame)}, bands from the least to the greatest."
-    seeds = frame["seed"].unique()
-    return f"{rounds} rounds; one seed{f' ({seeds[0]})' if len(seeds) == 1 else ' a curve'}."
+    seeds = in_order(frame["seed"])
+    return f"{rounds} rounds; one seed{' a curve' if ',' in seeds else f' ({seeds})'}."
 
 
 def seeds_in_words(frame: pd.DataFrame) -> str:
@@ -31,7 +31,7 @@ def seeds_in_words(frame: pd.DataFrame) -> str:
         return seeds.iloc[0]
     differs = seeds.groupby("label").transform("nunique") > 1
     names = [f"{label} on {task}" if differs[task, label] else label for task, label in seeds.index]
-    lists = pd.Series(names).groupby(seeds.to_numpy(), sort=False).agg(lambda some: ", ".join(some.unique()))
+    lists = pd.Series(names).groupby(seeds.to_numpy(), sort=False).agg(lambda some: " and ".join(some.unique()))
     return "; ".join(f"{numbers} ({of})" for numbers, of in lists.items())
 
 

@@ -182,8 +182,8 @@ def test_a_weight_decay_that_nothing_takes_is_refused(package):
     for name, value in (("deaf", "0.0"), ("mine", "${weight_decay}")):
         (package / "conf" / "update" / f"{name}.yaml").write_text(f"{text}{value}\n")
     mine = [*SMALL, "packages=[their_package]"]
-    with pytest.raises(UsageError, match=r"weight_decay=0.1: algorithm=cd_adam and its update ignore it; set"):
-        load_run([*mine, "update=deaf", "weight_decay=0.1"])
+    with pytest.raises(UsageError, match=r"weight_decay=0.1: no option of .* algorithm=cd_adam has this value; set"):
+        load_run([*mine, "update=deaf", "weight_decay=0.1", "+algorithm.entry.weight_decay=[0, 0.1]"])
     for words in (["update=mine", "weight_decay=0.1"], ["update=deaf", "update.weight_decay=0.1"]):
         assert load_run([*mine, *words]).update.options["weight_decay"] == 0.1
 

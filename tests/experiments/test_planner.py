@@ -111,7 +111,7 @@ def test_rounds_of_dense_floats_are_not_combined_with_smaller_messages(monkeypat
     request = {"workers": 64, "bandwidth": "10Gbit", "step": "200ms", "track": "logreg", "level": 2}
     found = plan.plan(d="25e6", **request)
     assert {*found["entry"]} == {*names} - {"powersgd"}
-    said = "Left out, because its runs sent all floats, and for your model it sends fewer: powersgd."
+    said = "Left out, because their runs sent all floats, and would send fewer for your model: powersgd."
     assert said in found.attrs["extrapolates"]
     vector = plan.contenders("logreg", "2", plan.layout_of("", "1000"), 64)
     assert {*vector.index.unique("algorithm")} == {*names}

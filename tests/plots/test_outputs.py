@@ -23,6 +23,7 @@ from plots.latex import latex_tables
 from plots.runs.find import find
 from plots.runs.read import open_run, table
 from plots.runs.results import results as table_of
+from plots.runs.seeds import seeds_in_words
 from plots.runs.variants import distinguish, latest, variant_rows
 
 
@@ -92,7 +93,7 @@ def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
     folder(tmp_path, "noisy0", algorithm="noisy")
     folder(tmp_path, "noisy1", algorithm="noisy", seed=1, status="failed", reached=50)
     folder(tmp_path, "odd", algorithm="odd", status="failed", reached=20)
-    seeds = "0 (Noisy, Odd); 0, 1 (Plain)"
+    seeds = "0 (Noisy and Odd); 0, 1 (Plain)"
     said = (
         "Noisy on toy, seed 1, is not finished (round 50 of 100): left out\n"
         "Odd on toy, seed 0, is not finished (round 20 of 100): taken as far as it came\n"
@@ -105,7 +106,16 @@ def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
     assert said in capsys.readouterr().out
     assert f"Of several seeds ({seeds}) the geometric mean" in (tmp_path / "it.tex").read_text()
     assert set(load(tmp_path)["seed"]) == {0, 1}
-    assert "not finished, so left out: 2 of 5 runs" in capsys.readouterr().err
+    assert "not finished, so left out: 2 of 5 chosen runs" in capsys.readouterr().err
+
+
+def test_seeds_that_differ_by_task_are_named_with_it(tmp_path):
+    for task, algorithm, seeds in (("a", "plain", (0, 1)), ("b", "plain", (0,)), ("b", "noisy", (0,))):
+        for seed in seeds:
+            folder(tmp_path, f"{task}{algorithm}{seed}", task=task, algorithm=algorithm, seed=seed)
+    frame = variant_rows(latest(distinguish(find(tmp_path))))
+    assert seeds_in_words(frame) == "0, 1 (Plain on a); 0 (Noisy and Plain on b)"
+    assert seeds_in_words(frame[frame["task"] == "b"]) == "0"
 
 
 def test_rows_beside_a_picture_keep_the_seconds_of_their_seed(tmp_path):
