@@ -191,7 +191,8 @@ RULES: dict[str, tuple[Act, Act | None]] = {
     r"bash benchmarks/gpu\.sh ": (is_there, None),  # test_gpu_list.py rehearses it
     r"make ": (make, None),
     r"docker run ": (run_contained, None),  # what is to run in it is run here
-    r"(python -m (pytest|data)|wandb|tensorboard|docker build|rsync|source \.venv/bin/activate) ": (bool, None),
+    r"(python -m (pytest|data)|wandb|tensorboard|docker build|mkdir -p|rsync) ": (bool, None),
+    r"source \.venv/bin/activate": (bool, None),
 }
 """How to check a command that matches a pattern, by default and in the slow tests. `bool` does nothing."""
 
