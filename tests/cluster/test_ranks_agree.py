@@ -54,7 +54,10 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     [
         (["cluster.workers=1"], ["cluster.workers=1", "too few for 2 ranks", "start 1 ranks or fewer"]),
         *slow(
-            (["ranks=2", "cluster.workers=4"], ["ranks=2, starts its own processes: leave out torchrun or srun"]),
+            (
+                ["ranks=2", "cluster.workers=4"],
+                ["a run with ranks= starts its own processes: leave out torchrun or srun"],
+            ),
             (["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
             (["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
             (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
@@ -62,7 +65,7 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
             (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
             (
                 ["-m", "cluster.workers=4", "seed=0,1"],
-                ["a sweep, or ranks=2, starts its own processes: leave out torchrun or srun"],
+                ["a sweep or a run with ranks= starts its own processes: leave out torchrun or srun"],
             ),
         ),
     ],
