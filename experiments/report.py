@@ -69,8 +69,7 @@ def _tables(request: Mapping[str, str], target: Path) -> str:
     from plots.latex import latex_tables
     from plots.plot import axis, chosen_rows  # which, with what it imports, takes a second
 
-    x, (frame, unfinished) = axis(request), chosen_rows(request)
-    print(*unfinished, sep="\n", end="\n" * bool(unfinished))
+    x, frame = axis(request), chosen_rows(request)
     tables = latex_tables(frame, request["y"], x)
     with atomic(target) as file:
         file.write_text(tables)

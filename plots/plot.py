@@ -60,8 +60,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
     x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
     y_scale = chosen("y_scale", request["y_scale"] or usual_scale(y), SCALES)
     lr = None if request["lr"] == "best" else positive("lr", request["lr"])
-    frame, unfinished = chosen_rows(request)
-    print(*unfinished, sep="\n", end="\n" * bool(unfinished))
+    frame = chosen_rows(request)
     if lr is None:
         frame = mark_best(frame)
         frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=")
@@ -89,9 +88,9 @@ def axis(request: Mapping[str, str]) -> Axis:
     return NAMES[chosen("x", request["x"], NAMES)]
 
 
-def chosen_rows(request: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of the runs that a request chooses, of tasks that measure y where it is asked for; and sentences on
-    those that are not finished."""
+def chosen_rows(request: Mapping[str, str]) -> pd.DataFrame:
+    """The rows of the runs that a request chooses, of tasks that measure y where it is asked for. Prints which runs
+    are not finished."""
     modelled, every = network(request), distinguish(chosen_runs(request))
     variants = latest(every)
     frame = variant_rows(variants)
@@ -101,13 +100,10 @@ def chosen_rows(request: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
         y = chosen("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
     shown = {variant.run.folder for variant in variants}
-    unfinished = [
-        f"{one.label} on {one.run.task}, seed {one.run.seed}, is not finished (round {one.run.round} of "
-        f"{one.run.rounds}): {'taken as far as it came' if one.run.folder in shown else 'left out'}"
-        for one in every
-        if not one.run.is_finished
-    ]
-    return frame.assign(modelled_seconds=modelled_seconds(frame, modelled)), unfinished
+    for run, label in ((one.run, one.label) for one in every if not one.run.is_finished):
+        what = "taken as far as it came" if run.folder in shown else "left out"
+        print(f"{label} on {run.task}, seed {run.seed}, is not finished (round {run.round} of {run.rounds}): {what}")
+    return frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
 
 
 def _kept(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:
