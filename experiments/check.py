@@ -22,7 +22,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from common.errors import Interrupted, RunError, UsageError, exit_with_message
+from common.errors import DataError, Interrupted, RunError, UsageError, exit_with_message
 from experiments.config.application import resume_collection
 from experiments.config.compose import parse
 from plots.runs.find import folders
@@ -86,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
 def check_folders(place: Path) -> None:
     """Verify every run folder and entry in and below a folder, and print a line for each damaged one.
 
-    Raises RunError if one is damaged, DataError if data of an entry are missing, and UsageError if its package is.
+    Raises RunError if one is damaged, and UsageError if the data or the package of an entry are missing.
     """
     from experiments.entries.entry import find  # and pandas
 
@@ -98,7 +98,7 @@ def check_folders(place: Path) -> None:
         for folder in entries:
             try:
                 found[folder] = "; ".join(problems(folder))
-            except UsageError as error:
+            except (DataError, UsageError) as error:
                 print(f"not checked  {error}", flush=True)
                 unchecked += 1
         for folder in entries:

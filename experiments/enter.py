@@ -88,15 +88,12 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
         raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")
     found = []
     for one in algorithms:
-        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *own_words(rest)])).strip("-")
+        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
         path_name(name, "name")
+        if "/" in name or ((rest or name != one) and name in choices("algorithm", roots(packages))):
+            raise UsageError(f"name={name}: must have no /, and a method's name stands for its own settings")
         found.append(Candidate(track, name, one, rest, places, packages))
     return found, seeds
-
-
-def own_words(overrides: Sequence[str]) -> list[str]:
-    """The overrides that change the method. Those of `algorithm.entry` only change what is tried."""
-    return [word for word in overrides if not word.startswith("algorithm.entry.")]
 
 
 def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
@@ -125,7 +122,7 @@ def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Launc
             continue
         fitting.append(candidate)
         number += len(cells)
-    say(f"{len(fitting)} entries, {number} runs, about {duration(seconds)} one after another")
+    say(f"{len(fitting)} entries, {number} runs in all, about {duration(seconds)} one after another")
     return fitting
 
 
@@ -148,7 +145,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         version=track.version,
         name=candidate.name,
         algorithm=candidate.algorithm,
-        label=", ".join([method.display["label"], *map(_in_words, own_words(candidate.overrides))]),
+        label=", ".join([method.display["label"], *map(_in_words, candidate.overrides)]),
         color=method.display["color"],
         marker=method.display["marker"],
         family=method.entry.get("family", ""),
@@ -172,8 +169,8 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
 
 def _in_words(override: str) -> str:
     """compressor=bf16 as bf16, algorithm.period=30 as period=30."""
-    key, _, value = override.partition("=")
-    return value if key in _METHOD else f"{key.rpartition('.')[2]}={value}"
+    key, _, value = override.lstrip("+").partition("=")
+    return value if key in _METHOD else f"{key.removeprefix('algorithm.')}={value}"
 
 
 if __name__ == "__main__":

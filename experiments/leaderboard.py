@@ -5,13 +5,13 @@
     python -m experiments.leaderboard track=digits results_dir=elsewhere out=paper
 
 track          one, or several separated by commas
-results_dir    the folder of your entries; yours replace committed ones of the same name
+results_dir    the folder of your entries; one replaces the committed one of its name, unless it has fewer seeds
 out            a folder for the tables, pictures and page of each track; by default <results_dir>/rankings
 
 In Python the table is `ranking(track)`: `from experiments import leaderboard`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -34,11 +34,16 @@ DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
 def main(arguments: Sequence[str] | None = None) -> None:
     with asked("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
-        names = tracks or [name for name in choices("leaderboard", roots([])) if entry_folders(name, results_dir)]
+        names = tracks or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         for name in names:
-            show(name, results_dir, Path(request["out"] or Path(results_dir, "rankings")) / name)
+            try:
+                show(name, results_dir, Path(request["out"] or Path(results_dir, "rankings")) / name)
+            except UsageError as error:
+                if tracks:
+                    raise
+                print(error)
 
 
 def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
@@ -47,8 +52,8 @@ def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
     Raises UsageError for an unknown track or one without entries.
     """
     found = read_track(track)
-    frame, goals = rows(found, results_dir), goals_of(found)
-    return rank(frame, goals, by_level(frame, goals))[0]
+    frame, goals = rows(found, entries(found, results_dir)), goals_of(found)
+    return rank(frame, goals, by_level(frame, goals), len(found.seeds))[0]
 
 
 def show(name: str, results_dir: str | Path, target: Path) -> None:
@@ -56,9 +61,9 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
     from plots.leaderboard.publish import publish  # takes a second to import
 
     track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
-    frame, goals = rows(track, results_dir), goals_of(track)
+    frame, goals = rows(track, entries(track, results_dir)), goals_of(track)
     levels = by_level(frame, goals)
-    found, pairs = rank(frame, goals, levels)
+    found, pairs = rank(frame, goals, levels, len(track.seeds))
     told = judged(levels)
     for level in found["level"].unique():
         said = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
@@ -92,34 +97,49 @@ def _in_words(pairs: pd.DataFrame) -> str:
     return f"Pairs of entries: {len(pairs)}. {said}. Runs to pair: {pairs['pairs'].max()}; a verdict takes {least}."
 
 
-def rows(track: Track, results_dir: str | Path) -> pd.DataFrame:
-    """The judged rows of a track's entries, in the form that `plots.leaderboard.ranking.rank` takes.
+def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.DataFrame]]:
+    """A track's entries and their rows, by name.
 
-    It leaves out damaged entries and entries of other versions, and prints why.
+    Your entry replaces the committed one of its name, unless it has fewer seeds. Damaged entries, those of other
+    versions and copies are left out, and it prints why. Raises UsageError if none is left.
     """
-    parts = []
-    for folder in entry_folders(track.name, results_dir).values():
+    found: dict[str, tuple[Entry, pd.DataFrame]] = {}
+    for folder in _folders(track.name, results_dir):
         try:
             entry, frame = read_with_rows(folder)
         except (OSError, ValueError) as error:
             print(f"left out: {folder}: {error}")
             continue
-        if entry.version != track.version:
-            print(f"left out: {folder}: has version {entry.version} of the track, which is now {track.version}")
-            continue
+        wrong = {
+            f"has version {entry.version} of the track, which is now {track.version}": entry.version != track.version,
+            f"is the entry {entry.name}; a copy does not count": entry.name != folder.name,
+            "has fewer seeds than the committed entry": folder.name in found
+            and len(entry.seeds) < len(found[folder.name][0].seeds),
+        }
+        if reasons := [reason for reason, holds in wrong.items() if holds]:
+            print(f"left out: {folder}: {reasons[0]}")
+        else:
+            found[entry.name] = entry, frame
+    if not found:
+        raise UsageError(f"track={track.name}: no entries; python -m experiments.enter track={track.name} makes one")
+    return found
+
+
+def rows(track: Track, found: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.DataFrame:
+    """The judged rows of entries, in the form that `plots.leaderboard.ranking.rank` takes."""
+    parts = []
+    for name, (entry, frame) in found.items():
         looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}
         looks |= {f"part.{part}": value for part, value in entry.parts.items()}
-        about = {"algorithm": entry.name, "memory": entry.memory, "note": _note(entry, track), **looks}
+        about = {"algorithm": name, "memory": entry.memory, "note": _note(entry, track), **looks}
         parts.append(frame[frame["judged"]].assign(task_label=frame["task"], **about))
-    if not parts:
-        raise UsageError(f"track={track.name}: no entries; python -m experiments.enter track={track.name} makes one")
     return pd.concat(parts, ignore_index=True)
 
 
-def entry_folders(track: str, results_dir: str | Path) -> dict[str, Path]:
-    """The folders of entries by their names."""
-    places = (Path(place, "leaderboard", track) for place in (PLACE, results_dir))
-    return {folder.name: folder for place in places for folder in find(place)}
+def _folders(track: str, results_dir: str | Path) -> list[Path]:
+    """The folders of a track's entries, the committed ones first."""
+    places = [Path(place, "leaderboard", track) for place in (PLACE, results_dir)]
+    return [folder for place in places for folder in find(place) if folder.parent == place]
 
 
 def _note(entry: Entry, track: Track) -> str:

@@ -37,9 +37,9 @@ from experiments.config.classes import Classes
 from experiments.config.compose import choices, roots
 from experiments.config.run import load_run
 from experiments.entries.candidate import Candidate
-from experiments.entries.entry import Entry, read
+from experiments.entries.entry import Entry
 from experiments.entries.track import Track, read_track
-from experiments.leaderboard import entry_folders, goals_of, rows
+from experiments.leaderboard import entries, goals_of, rows
 from experiments.models.flat import FlatModel
 from experiments.training.build import build_algorithm
 from plots.leaderboard import statistics
@@ -138,12 +138,13 @@ def contenders(
     level: 1 is the easiest, "" the hardest. Raises UsageError, also if fewer than two entries are left.
     """
     found = read_track(track)
-    levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, results_dir), goals_of(found))]
+    there = entries(found, results_dir)
+    levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, there), goals_of(found))]
     level = chosen("level", level or str(len(levels)), [str(number + 1) for number in range(len(levels))])
     needs = levels[int(level) - 1]
     is_there = needs["bits"].notna().groupby("algorithm").all()
-    entries = [read(folder) for name, folder in entry_folders(track, results_dir).items() if is_there.get(name)]
-    parts = {entry.name: _of_model(needs, entry, found, layout, workers) for entry in entries}
+    able = [entry for name, (entry, _) in there.items() if is_there.get(name)]
+    parts = {entry.name: _of_model(needs, entry, found, layout, workers) for entry in able}
     dense = [name for name, part in parts.items() if _were_denser(part)]
     kept = [part for name, part in parts.items() if name not in dense]
     if len(kept) < 2:

@@ -11,15 +11,16 @@ SETS = ("a9a", "mushrooms", "phishing", "w8a")
 
 
 def linked(folder: Path) -> Path:
-    """A folder made for links to the LibSVM sets and the texts, so that what is cached lies elsewhere; without the
-    sets the test is skipped."""
+    """A folder made for links to the LibSVM sets, the texts and CIFAR-10, so that what is cached lies elsewhere;
+    without the LibSVM sets the test is skipped."""
     for place in (below for above in PLACES for below in (above / "libsvm", above)):
         files = [next((file for file in place.glob(f"{name}*") if file.is_file()), None) for name in SETS]
         if all(files):
             folder.mkdir(parents=True)
             for file in filter(None, files):
                 (folder / file.name).symlink_to(file.resolve())
-            if text := next((above / "text" for above in PLACES if (above / "text").is_dir()), None):
-                (folder / "text").symlink_to(text.resolve())
+            for name in ("text", "cifar10"):
+                if there := next((above / name for above in PLACES if (above / name).is_dir()), None):
+                    (folder / name).symlink_to(there.resolve())
             return folder
     pytest.skip(f"the LibSVM sets are in none of {', '.join(map(str, PLACES))}; make data fetches them")

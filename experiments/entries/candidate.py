@@ -73,7 +73,7 @@ class Candidate:
                 setting=best,
                 tried=grid,
                 inside=min(grid["lr"]) < best["lr"] < max(grid["lr"]),
-                note=str(ranks["why_not"].iloc[0]),
+                note="every trial diverged" if (trials["status"] == "diverged").all() else ranks["why_not"].iloc[0],
                 config=identity.settings(self._composed(task, best)),
             )
         return found

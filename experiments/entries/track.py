@@ -14,6 +14,7 @@ from common.errors import UsageError
 from common.names import unknown
 from experiments.config.compose import choices, roots
 from plots.claims.check import Metric
+from plots.runs.columns import column, higher_is_better
 from plots.runs.options import Options
 
 
@@ -23,6 +24,12 @@ class Goal(Options):
     metric: Metric
     levels: Annotated[tuple[float, ...], MinLen(1)]  # the easiest first
     overrides: tuple[str, ...] = ()  # for the task's runs
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Raise ValueError unless each level is harder than the one before."""
+        rising = list(self.levels) == sorted(set(self.levels), reverse=not higher_is_better(self.metric))
+        if not rising and column(self.metric).better:
+            raise ValueError(f"levels={list(self.levels)}: must be in order, the easiest first")
 
 
 class Tuning(Options):

@@ -81,6 +81,8 @@ def memory(tasks: Mapping[str, tuple[RunConfig, Task]]) -> float:
 def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
     if missing := sorted(set(track.seeds) - set(entry.seeds)):
         yield f"lacks seeds {', '.join(map(str, missing))}; experiments.enter without seeds= adds them"
+    if others := sorted(set(entry.seeds) - set(track.seeds)):
+        yield f"has seeds {', '.join(map(str, others))}, which are not the track's"
     candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
     settings = {task: chosen.setting for task, chosen in entry.tasks.items()}
     judged = candidate.judged(settings, entry.seeds)
@@ -104,10 +106,15 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
 
 def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
     """Return what is wrong with the rows of one run, or an empty text."""
-    due = [t for t in range(run.rounds + 1) if t == 0 or run.is_due(t)]
+    due = [t for t in range(run.rounds + 1) if run.is_due(t)]
     there = rows["round"].tolist()
     if there != due[: len(there)] or (len(there) < len(due)) != (rows["status"] == "diverged").all():
         return "evaluations are missing"
+    facts = {"seed": run.seed, "planned_rounds": run.rounds, "d": task.d}
+    if wrong := [name for name, value in facts.items() if (rows[name] != value).any()]:
+        return f"another {wrong[0]} than its configuration has"
+    if (rows["bits"] != rows["bits_up"] + rows["bits_down"]).any():
+        return "its bits are not the sum of both directions"
     algorithm, meter = build_algorithm(run, layout_of(task)), BitCounter()
     counted: dict[int, tuple[float, float]] = {0: (0, 0)}
     present = participation_of(run, algorithm)

@@ -60,9 +60,9 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
         print(title, file=sys.stderr)
         failed = sweep(cells, launch)
         if any(not cell.folder.is_over() for cell in failed):
-            raise RunError("not drawn: some runs failed, see above; the same command goes on")
+            raise RunError("some runs failed, see above; the same command goes on")
         if failed:
-            print(f"diverged, drawn as far as they came: {len(failed)} of {len(runs)}", file=sys.stderr)
+            print(f"diverged, rows kept: {len(failed)} of {len(runs)}", file=sys.stderr)
         return True
     with session(runs) as (ranks, display):
         display.say(title)
@@ -74,7 +74,7 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
             except Diverged as error:
                 if ranks.size > 1:
                     raise
-                display.say(f"{error}; drawn as far as it came")
+                display.say(f"{error}; its rows are kept")
     return ranks.is_first
 
 

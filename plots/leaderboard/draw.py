@@ -41,7 +41,7 @@ def dots(ranking: pd.DataFrame) -> Figure:
                 hollow = {"fillstyle": "none", "markeredgewidth": 0.9, "markeredgecolor": shade}
                 axis.plot(some["bits"][~is_there], y[~is_there], ">", **hollow)
             axis.set(xscale="log", xlabel=in_words("bits"))
-            curves.set_log_ticks(axis.xaxis, may_be_short=False)
+            curves.set_log_ticks(axis.xaxis)
             above = f"{task}\n{in_words(rows['metric'].iloc[0])}"
             axis.legend(
                 loc="lower center",
@@ -85,7 +85,7 @@ def front(ranking: pd.DataFrame) -> Figure:
             axis.set(title=task, xscale="log", yscale=usual_scale(metric), ylabel=in_words(metric))
             axis.set_xlabel("\n".join(below))
             axis.margins(0.12)
-            curves.set_log_ticks(axis.xaxis, may_be_short=False)
+            curves.set_log_ticks(axis.xaxis)
             curves.set_log_ticks(axis.yaxis)
     return figure
 

@@ -58,7 +58,7 @@ def publish(
 def _page(name: str, ranking: pd.DataFrame, pictures: Sequence[Path]) -> str:
     target = ranking["target"].map(lambda level: "" if pd.isna(level) else f" ({level:g})")
     places = pd.DataFrame({"level": ranking["level"].astype(str) + target, "task": ranking["task"]})
-    warm_up = ranking["warm_up"].map(lambda share: f"{100 * share:.2g} % of the rounds" if share else "none")
+    warm_up = ranking["warm_up"].map(lambda share: f"{100 * share:.2g} % of the rounds" if share > 0 else "none")
     facts = ranking[["family", "compressed", "memory"]].assign(**{"warm-up": warm_up, "note": ranking["note"]})
     shown = pd.concat([places, in_words(ranking), facts], axis=1)
     figure = (
@@ -86,4 +86,4 @@ def _latex(name: str, ranking: pd.DataFrame) -> str:
         noted = " An asterisk: has a note in ranking.csv." if rows["note"].any() else ""
         caption = f"Bits to level {level} of track {name}, with 95\\,\\% intervals.{noted}"
         parts.append(style.to_latex(hrules=True, caption=caption.replace("_", r"\_"), position_float="centering"))
-    return "\n".join(parts).replace("×", r"$\times$")
+    return "\n".join(parts).replace("×", r"$\times$").replace("> ", "$>$ ")

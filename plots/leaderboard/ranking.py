@@ -39,11 +39,12 @@ Levels = Sequence[tuple[dict[str, float], dict[str, pd.DataFrame]]]
 """For each level: its values by task, and what runs need to reach them, see `statistics.needs`, by task."""
 
 
-def rank(frame: pd.DataFrame, goals: Goals, levels: Levels) -> tuple[pd.DataFrame, pd.DataFrame]:
+def rank(frame: pd.DataFrame, goals: Goals, levels: Levels, seeds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rank a track's entries. Returns the ranking and the comparisons of all pairs of entries.
 
     `frame` has the judged rows of all entries in the columns of `plots.runs.read.table`; `algorithm` is the entry's
     name. It also has each entry's label, family, memory and note. `levels` are those of `by_level`.
+    `seeds` is the track's number of seeds. Only an entry with so many runs of every task has a rank and savings.
 
     Columns of the ranking:
     - `level` counts from 1. `rank` is only in rows for all tasks together.
@@ -61,8 +62,8 @@ def rank(frame: pd.DataFrame, goals: Goals, levels: Levels) -> tuple[pd.DataFram
         together = pd.concat(needs.values())
         compared = statistics.compare(together)
         for task, some in {ALL: together, **needs}.items():
-            rows = _costs(some, facts).assign(level=level, task=task, target=targets.get(task))
-            rows["missed"] = rows["runs"].max() - rows["reached"]
+            rows = _costs(some, facts, seeds).assign(level=level, task=task, target=targets.get(task))
+            rows["missed"] = seeds * (len(needs) if task == ALL else 1) - rows["reached"]
             names = rows.index[rows["missed"] == 0]
             rows["rank"] = statistics.ranks(compared, names if task == ALL else [])
             parts.append(rows.sort_values(["rank", "missed", "bits"], kind="stable"))
@@ -84,11 +85,11 @@ def by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
     return found
 
 
-def _costs(needs: pd.DataFrame, facts: pd.DataFrame) -> pd.DataFrame:
+def _costs(needs: pd.DataFrame, facts: pd.DataFrame, seeds: int) -> pd.DataFrame:
     """A row for each entry: its costs of reaching one level of these tasks."""
     needs = needs.assign(**{name: seconds(needs, network, "sharded") for name, network in NETWORKS.items()})
     (bits, is_bound), found = statistics.over_tasks(needs), {}
-    complete = bits.columns[bits.notna().all() & ~is_bound.any()]
+    complete = bits.columns[(bits.count() == seeds) & ~is_bound.any()]
     totals = stats.gmean(bits[complete])
     for name, mine in needs.groupby("algorithm"):
         measured = {"bits": statistics.geometric_interval(bits[name].to_numpy(), bool(is_bound[name].any()))}

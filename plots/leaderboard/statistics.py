@@ -150,7 +150,8 @@ def ranks(compared: pd.DataFrame, names: Iterable[str]) -> pd.Series:
     """The rank of every name: 1 plus the number of these entries that are ahead. Empty if no pair can be told."""
     some = compared[compared[["one", "other"]].isin(list(names)).all(axis=1)]
     losers = some["one"].where(some["winner"] != some["one"], some["other"])[some["verdict"] == AHEAD]
-    can_tell = some.empty or (some["verdict"] != NOT_TOLD).any()
+    verdicts = (compared if some.empty else some)["verdict"]  # a name alone: the track may have too few runs
+    can_tell = verdicts.empty or (verdicts != NOT_TOLD).any()
     return 1 + losers.value_counts().reindex(list(names) if can_tell else [], fill_value=0).astype("Int64")
 
 

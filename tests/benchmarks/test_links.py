@@ -24,7 +24,8 @@ from benchmarks import links, network
 from benchmarks.contestants import D, mlp
 from common.errors import RunError
 from experiments import plan
-from experiments.leaderboard import entry_folders
+from experiments.entries.track import read_track
+from experiments.leaderboard import entries
 from experiments.models.flat import FlatModel
 from plots.runs.network import Network
 
@@ -122,9 +123,9 @@ def fitted(runs: pd.DataFrame, rows: pd.DataFrame) -> np.ndarray:
 
 @pytest.mark.slow
 def test_the_table_of_decisions_follows_from_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {track: entry_folders(track, "") for track in ("digits", "logreg")}
+    known = {track: entries(read_track(track), "") for track in ("digits", "logreg")}
     known = {track: {name: all_[name] for name in all_ if name in ENTRIES.values()} for track, all_ in known.items()}
-    monkeypatch.setattr(plan, "entry_folders", lambda track, _: known[track])
+    monkeypatch.setattr(plan, "entries", lambda track, _: known[track.name])
     layout, rows = FlatModel(mlp(), "cpu").layout, measured()
     needs = {place: plan.contenders(*place, layout, 2) for place in product(known, "123")}
     constants = fitted(needs["logreg", "1"], rows[(rows["set"] == "fitted") & rows["label"].isin(FITTED)])

@@ -105,14 +105,21 @@ def test_a_misspelt_key_is_named() -> None:
         enter.read(["track=digits", "algoritm=cd_adam"])
 
 
-def test_an_entry_is_named_after_what_changes_the_method(tmp_path: Path) -> None:
+def test_an_entry_is_named_after_its_overrides(tmp_path: Path) -> None:
     [candidate], _ = enter.read(["track=digits", "algorithm=ef21", "compressor.ratio=0.1", "algorithm.entry.lr=3"])
-    assert candidate.name == "ef21-compressor.ratio-0.1"
+    assert candidate.name == "ef21-compressor.ratio-0.1-algorithm.entry.lr-3"
     assert candidate.grids["digits"]["lr"][3] == 3.0
     empty: dict[str, Any] = {one.name: "" for one in fields(Entry)}
     empty["tasks"] = {}
     write(Entry(**empty), pd.DataFrame({"run": ["1"], "seconds": [1.0]}), tmp_path / candidate.name)
     assert read(tmp_path / candidate.name).tasks == {}
+
+
+@pytest.mark.parametrize("name", ["mine/ef21", "cd_adam"])
+def test_a_name_that_would_replace_another_entry_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"name={name}: must have no /"):
+        enter.read(["track=digits", "algorithm=ef21", f"name={name}"])
+    assert enter.read(["track=digits", "algorithm=ef21", "name=ef21"])[0][0].name == "ef21"
 
 
 @pytest.mark.slow
@@ -148,6 +155,7 @@ def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path])
     assert set(diverged["status"]) == {"diverged"}
     assert set(diverged["seed"]) == {0, 1}
     assert not any(chosen.inside for chosen in read(folder).tasks.values())
+    assert read(folder).tasks["logreg/digits"].note == "every trial diverged"
     assert problems(folder) == []
 
 
@@ -189,11 +197,15 @@ def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
 
     assert not found()
     assert "bits" in found(bits_up=rows["bits_up"] - (rows["round"] == 8))
+    assert "sum" in found(bits=rows["bits"] // 2)
+    assert "another planned_rounds" in found(planned_rounds=rows["round"])
     assert "choose" in found(grad_norm=rows["grad_norm"].where(rows["judged"], 1 / rows["grad_norm"]))
     write(entry, rows[rows["seed"] != 1], folder)
     assert "missing" in problems(folder)[0]
     write(replace(entry, seeds=[0]), rows[rows["seed"] != 1], folder)
     assert problems(folder) == ["lacks seeds 1; experiments.enter without seeds= adds them"]
+    write(replace(entry, seeds=[0, 1, 7]), rows, folder)
+    assert problems(folder)[0] == "has seeds 7, which are not the track's"
     write(replace(entry, parts={}), rows, folder)
     assert problems(folder) == ["its parts are not those of the method"]
     write(replace(entry, memory=1.0), rows, folder)

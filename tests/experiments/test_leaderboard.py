@@ -70,6 +70,34 @@ def test_a_damaged_entry_is_left_out_and_named(places: tuple[Path, Path], capsys
     assert f"left out: {torn}: " in said
 
 
+def test_what_cannot_replace_a_committed_entry(places: tuple[Path, Path], capsys) -> None:
+    committed, own = places
+    enter(own, "dense", 3.0, seeds=1)
+    enter(committed, "third", 1.0)
+    enter(own, "third", 3.0, version="of before")
+    folder = own / "leaderboard" / TRACK
+    (folder / "signs").rename(folder / "signs.old")
+    found = leaderboard.ranking(TRACK, own).query("task == 'all' and level == 1").set_index("entry")
+    assert found["runs"].to_dict() == {"dense": 10, "signs": 10, "third": 10}
+    assert found["rank"].dropna().to_dict() == {"dense": 1, "third": 1}  # the committed signs are slow
+    said = capsys.readouterr().out
+    assert f"left out: {folder / 'dense'}: has fewer seeds than the committed entry" in said
+    assert f"left out: {folder / 'third'}: has version of before" in said
+    assert f"left out: {folder / 'signs.old'}: is the entry signs" in said
+
+
+def test_a_track_without_usable_entries_does_not_stop_the_others(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    (places[1] / "leaderboard" / "images" / "torn").mkdir(parents=True)
+    (places[1] / "leaderboard" / "images" / "torn" / ENTRY).write_text("torn")
+    shown: list[str] = []
+    monkeypatch.setattr("plots.leaderboard.publish.publish", lambda name, *_: shown.append(name))
+    leaderboard.main([f"results_dir={places[1]}"])
+    assert shown == [TRACK]
+    assert "track=images: no entries" in capsys.readouterr().out
+
+
 def test_an_unknown_track_and_one_without_entries(places: tuple[Path, Path]) -> None:
     with pytest.raises(UsageError, match="no such track"):
         leaderboard.ranking("digit", places[1])
@@ -100,7 +128,8 @@ def test_committed_entries_are_of_the_tracks_of_now() -> None:
 def test_committed_entries_follow_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = linked(tmp_path / "data")
     monkeypatch.setenv("DATA_DIR", str(data))
-    folders = [one for one in find(PLACE / "leaderboard") if one.parent.name != "text" or (data / "text").exists()]
+    needed = {"text": data / "text", "images": data / "cifar10"}
+    folders = [one for one in find(PLACE / "leaderboard") if needed.get(one.parent.name, data).exists()]
     assert {folder: found for folder in folders if (found := problems(folder))} == {}
 
 

@@ -7,7 +7,7 @@ from leaderboard_support import D, entry
 from common.errors import UsageError
 from experiments import plan
 from experiments.entries.track import read_track
-from experiments.leaderboard import entry_folders, goals_of, rows
+from experiments.leaderboard import entries, goals_of, rows
 from plots.leaderboard.ranking import by_level
 from plots.leaderboard.statistics import needs
 from plots.runs.network import Network
@@ -83,12 +83,12 @@ def test_a_row_by_hand():
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("adamw", "loco", "muloco")
-    monkeypatch.setattr(plan, "entry_folders", lambda *at: {name: entry_folders(*at)[name] for name in names})
+    monkeypatch.setattr(plan, "entries", lambda *at: {name: entries(*at)[name] for name in names})
 
 
 def test_messages_are_those_that_runs_of_this_model_recorded(three: None):
     track = read_track("digits")
-    *_, (_, recorded) = by_level(rows(track, ""), goals_of(track))
+    *_, (_, recorded) = by_level(rows(track, entries(track, "")), goals_of(track))
     found = plan.contenders("digits", "3", plan.layout_of("digits", ""), workers=8).loc["digits"]
     old = recorded["digits"].loc["digits"].loc[found.index]
     for column in ("bits_up", "bits_down", "servers", "exchanges", "round", "d"):
@@ -107,7 +107,7 @@ def test_the_command_says_what_it_extrapolates(three: None, capsys: pytest.Captu
 def test_rounds_of_dense_floats_are_not_combined_with_smaller_messages(monkeypatch: pytest.MonkeyPatch):
     """On logreg a parameter is a vector, which PowerSGD sends whole. A model of one vector is sent so too."""
     names = ("sgd", "local_sgd", "powersgd", "error_feedback-update-sgd-compressor-int4")
-    monkeypatch.setattr(plan, "entry_folders", lambda *at: {name: entry_folders(*at)[name] for name in names})
+    monkeypatch.setattr(plan, "entries", lambda *at: {name: entries(*at)[name] for name in names})
     request = {"workers": 64, "bandwidth": "10Gbit", "step": "200ms", "track": "logreg", "level": 2}
     found = plan.plan(d="25e6", **request)
     assert {*found["entry"]} == {*names} - {"powersgd"}

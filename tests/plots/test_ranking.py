@@ -38,8 +38,8 @@ def both(name: str, *values: float, **options: object) -> pd.DataFrame:
     return pd.concat([entry(name, *values, task=task, **options) for task in GOALS], ignore_index=True)
 
 
-def ranking_of(frame: pd.DataFrame, goals: Goals = GOALS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return rank(frame, goals, by_level(frame, goals))
+def ranking_of(frame: pd.DataFrame, goals: Goals = GOALS, seeds: int = 10) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return rank(frame, goals, by_level(frame, goals), seeds)
 
 
 def verdict(*entries: pd.DataFrame, level: float = 0.1) -> pd.Series:
@@ -219,6 +219,18 @@ def test_an_entry_without_all_runs_has_no_rank_and_one_alone_is_first() -> None:
     found, pairs = ranking_of(entry("amsgrad"), {"toy": GOALS["toy"]})
     assert pairs.empty
     assert found.loc[found["task"] == ALL, "rank"].tolist() == [1, 1]
+    few = both("amsgrad", seeds=range(5))
+    others = [both("half", 1, 16, 16, seeds=range(5)), both("slow", 0.5, seeds=range(5))]
+    found, pairs = ranking_of(pd.concat([few, *others]))
+    assert pairs["verdict"].eq(AHEAD).any()  # two tasks of five seeds are ten pairs
+    assert found[["rank", "times_32", "times_16"]].isna().all(axis=None)
+
+
+def test_with_too_few_pairs_nobody_has_a_rank_not_even_the_only_one_to_reach_a_level() -> None:
+    some = [entry("amsgrad", seeds=range(3)), entry("slow", 0.5, seeds=range(3))]
+    found, _ = ranking_of(pd.concat(some), {"toy": GOALS["toy"]}, seeds=3)
+    assert found.loc[found["level"] == 2, "reached"].tolist() == [3, 0, 3, 0]
+    assert found["rank"].isna().all()
 
 
 def test_a_part_is_judged_by_the_entries_that_share_all_others() -> None:
