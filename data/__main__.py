@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _described(name: str, directory: str) -> str:
-    others = {"cifar10": cifar10.load, "cifar100": cifar100.load, "shakespeare": shakespeare.load}
+    others = {"cifar10": cifar10.load, "cifar100": cifar100.load_cifar100, "shakespeare": shakespeare.load}
     found = others[name](directory) if name in others else libsvm.load(name, directory)
     if isinstance(found, Images):
         return f"{len(found.train_images)} training and {len(found.test_images)} test images"

@@ -11,7 +11,7 @@ from data.pinned import pinned
 FORMS = (CIFAR100.filename, CIFAR100.base_folder)
 
 
-def load(
+def load_cifar100(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
     url: Url = CIFAR100.url,  # the official archive on the web
 ) -> Images:

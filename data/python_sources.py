@@ -12,7 +12,7 @@ HELD_OUT = 2**17  # bytes
 LEFT_OUT = {"site-packages", "dist-packages", "__pycache__"}
 
 
-def load() -> Tokens:
+def read_sources() -> Tokens:
     """The bytes of all .py files of the standard library, in the order of their paths. The last 2¹⁷ are held out.
 
     They depend on Python's version, which the text's name tells. A run records their hash.

@@ -13,7 +13,7 @@ MAGIC, VERSION, HEADER = 20240520, 1, 256
 VOCABULARY = 50257
 
 
-def load(
+def read_shards(
     data_dir: Place[str | Path],  # the folder of the shards, or the folder above it
     name: str = "fineweb",  # of the shards and of their folder in `data_dir`
     shards: PositiveInt = 1,  # to train on, the first ones

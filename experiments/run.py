@@ -21,7 +21,7 @@ from omegaconf import DictConfig
 from common.errors import exit_with_message
 from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, packages_of, resolve
-from experiments.config.run import launch_of, read
+from experiments.config.run import launch_of, read, refuse_ignored_epochs
 from experiments.orchestration.processes import start_server
 
 
@@ -34,6 +34,7 @@ def application(composed: DictConfig) -> float | None:
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
         config = resolve(composed)
+        refuse_ignored_epochs(command.overrides.task)
         run = read(config, packages_of(command.overrides.task))
         # torch, once the configuration is known to be right
         from experiments.orchestration.sweep import train

@@ -9,7 +9,7 @@ from typing import Any
 from common.errors import UsageError
 from experiments.config import schema
 from experiments.config.classes import Classes, called
-from experiments.config.compose import Config, compose, packages_of, resolve
+from experiments.config.compose import Config, compose, packages_of, resolve, value_of
 from experiments.config.derived import complete
 from experiments.config.messages import explain_hydra_errors
 from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
@@ -26,9 +26,18 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
     also: keys of the command that are no run's, and that a misspelt one may have been meant for.
     """
     overrides = list(overrides)
+    refuse_ignored_epochs(overrides)
     with explain_hydra_errors(overrides, also=also):
         composed = compose(overrides, packages=packages_of(overrides))
     return read(resolve(composed), packages_of(overrides))
+
+
+def refuse_ignored_epochs(overrides: Sequence[str]) -> None:
+    """Raise UsageError for `epochs` after `rounds`, which it cannot change."""
+    rounds, epochs = (value_of(name, overrides) for name in ("rounds", "epochs"))
+    names = [text.partition("=")[0].lstrip("+") for text in overrides]
+    if None not in (rounds, epochs) and names[::-1].index("epochs") < names[::-1].index("rounds"):
+        raise UsageError(f"epochs={epochs}: rounds={rounds} is set too and wins; add rounds=null")
 
 
 def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
@@ -44,6 +53,8 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
             raise UsageError(f"{name}={config[name]}: a choice of conf/{name}/")
     check_keys(config["cluster"], of_cluster, "cluster", of_cluster)
     values = checked(RunConfig, config)
+    if values["results_dir"].startswith("~"):
+        raise UsageError(f"results_dir={values['results_dir']}: write $HOME instead of ~")
     cluster = ClusterConfig(**checked(ClusterConfig, config["cluster"], "cluster."))
     if cluster.workers % (cluster.groups or 1):
         raise UsageError(f"cluster.groups={cluster.groups}: must divide cluster.workers={cluster.workers}")

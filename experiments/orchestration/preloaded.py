@@ -2,11 +2,12 @@
 
 from experiments.config.values import validate
 from experiments.orchestration import job  # noqa: F401 (it imports what jobs need)
-from experiments.run_store.code import loaded
-from experiments.run_store.environment import environment
+from experiments.run_store.code import loaded, revision
+from experiments.run_store.environment import versions
 
 CODE = loaded()
 """The code that the fork server imported, by module."""
 
-environment()  # cached: it asks git and reads the versions of packages
+revision()  # cached: it asks git
+versions()  # cached; no more of `environment`, which would start CUDA, and a process with CUDA cannot be forked
 validate(0, int, "")  # pydantic looks for plugins at the first use

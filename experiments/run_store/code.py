@@ -10,7 +10,9 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from experiments.config import identity
 from experiments.config.schema import RunConfig
@@ -26,6 +28,9 @@ COMPUTE = (
     "experiments.training",
 )
 """This project's packages that compute."""
+
+_first: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
+"""The digest of each module's file when this process first asked, since its statements are those it still runs."""
 
 
 @cache
@@ -50,7 +55,8 @@ def revision() -> dict[str, object]:
 def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
     """By name the digest of every loaded module of the packages that compute and of a user's packages.
 
-    An `__init__.py` of this project, which only re-exports, is left out.
+    It is that of the file when it was first asked for: a later edit does not reach a loaded module. An `__init__.py`
+    of this project, which only re-exports, is left out.
     """
     ours = tuple(f"{name}." for name in COMPUTE)
     counted = (*ours, *(f"{name}." for name in packages))
@@ -59,7 +65,7 @@ def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
         file = getattr(sys.modules[name], "__file__", None) or ""
         reexports = f"{name}.".startswith(ours) and file.endswith("__init__.py")
         if file.endswith(".py") and not reexports:
-            digests[name] = digest(Path(file))
+            digests[name] = _first.setdefault(sys.modules[name], digest(Path(file)))
     return digests
 
 

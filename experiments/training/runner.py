@@ -14,7 +14,7 @@ from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import Row, build_logger, open_logger
-from experiments.run_store.code import listed, loaded
+from experiments.run_store.code import changes, listed, loaded
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.training.build import build_trainer, declare_columns
@@ -58,6 +58,8 @@ def bring_to_end(
             else:
                 if folder.aside:
                     display.say(f"run anew, {listed(folder.edits)}; the older run is in {folder.aside}")
+                if edits := changes(loaded(run.packages)):
+                    raise RunError(f"{listed(edits)} since this process imported it: start again, in a new process")
                 with set_threads(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:

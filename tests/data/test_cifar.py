@@ -202,7 +202,7 @@ def files_of_100(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
 
 def check_100(folder: Path, url: str) -> None:
-    images = cifar100.load(folder, url)
+    images = cifar100.load_cifar100(folder, url)
     assert images.train_images.shape == (4, 32, 32, 3)
     assert images.train_images[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
     assert (images.train_labels.tolist(), images.test_labels.tolist()) == ([99, 98, 97, 96], [99, 98])
@@ -224,5 +224,5 @@ def test_another_archive_is_refused(files_of_100: dict[str, bytes], tmp_path: Pa
     changed = files_of_100 | {"test": files_of_100["test"] + b"\n"}
     (tmp_path / CIFAR100.filename).write_bytes(tar_gz(changed, CIFAR100.base_folder))
     with pytest.raises(DataError, match=r"cannot be read as cifar100 .*by its MD5, not the original"):
-        cifar100.load(tmp_path)
+        cifar100.load_cifar100(tmp_path)
     assert not list(tmp_path.glob("cache/*/about.json"))

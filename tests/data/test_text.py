@@ -103,19 +103,19 @@ def test_shards_are_read_in_order(tmp_path: Path) -> None:
     folder.mkdir()
     for name, tokens in (("train_000001", [5, 50256]), ("train_000002", [7]), ("val_000000", [1, 2, 3])):
         write_shard(folder / f"fineweb_{name}.bin", tokens)
-    found = token_shards.load(tmp_path, shards=2, held_out=2)
+    found = token_shards.read_shards(tmp_path, shards=2, held_out=2)
     assert found.train.tolist() == [5, 50256, 7]
     assert found.held_out.tolist() == [1, 2]
-    assert token_shards.load(folder).train.tolist() == [5, 50256]
+    assert token_shards.read_shards(folder).train.tolist() == [5, 50256]
 
 
 @pytest.mark.parametrize("changed", [{"magic": 20240521}, {"said": 3}])
 def test_a_file_of_another_form_is_no_shard(tmp_path: Path, changed: dict[str, int]) -> None:
     write_shard(tmp_path / "fineweb_train_000001.bin", [1, 2], **changed)
     with pytest.raises(DataError, match=r"fineweb_train_000001\.bin: has 1028 bytes and begins with \[2024"):
-        token_shards.load(tmp_path)
+        token_shards.read_shards(tmp_path)
     with pytest.raises(DataError, match=r"cannot read .*fineweb_train_000001\.bin"):
-        token_shards.load(tmp_path / "elsewhere")
+        token_shards.read_shards(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize("size", [0, 12, 1027])
@@ -128,6 +128,6 @@ def test_a_shard_that_was_cut_is_named(tmp_path: Path, size: int) -> None:
 
 
 def test_python_s_sources_are_the_same_twice() -> None:
-    found = python_sources.load()
-    assert found.sha256() == python_sources.load().sha256()
+    found = python_sources.read_sources()
+    assert found.sha256() == python_sources.read_sources().sha256()
     assert Path(abc.__file__).read_bytes() in found.train.tobytes()

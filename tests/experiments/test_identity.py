@@ -1,14 +1,16 @@
 """What makes a run another run: its settings, its data and its code."""
 
+import ast
 import importlib
 import math
 import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -18,7 +20,7 @@ from run_support import SMALL, SVMLIGHT, small
 from algorithms.compressors import Compressor
 from common.errors import UsageError
 from data.libsvm import load_file
-from experiments.config.classes import defaults, parameters
+from experiments.config.classes import PACKAGES, defaults, parameters
 from experiments.config.compose import CONF
 from experiments.config.identity import of as identity
 from experiments.config.run import load_run
@@ -157,6 +159,26 @@ def test_what_is_recorded_are_the_modules_that_were_loaded(mini: Path) -> None:
     ours = {name for name in loaded() if name.startswith(("algorithms", "experiments", "common"))}
     assert "experiments.training.trainer" in ours
     assert not [name for name in ours if name in ("algorithms", "algorithms.compressors", "common.errors")]
+
+
+def test_a_loaded_module_keeps_the_digest_of_what_it_runs(mini: Path) -> None:
+    before = recorded()
+    replaced(mini / "sums.py", "a + b", "a - b")
+    assert recorded() == before
+    assert changes(recorded()) == ["mini/sums.py changed"]
+
+
+def test_names_that_configurations_use_are_unique() -> None:
+    """An id has the names of classes and functions without their modules."""
+    targets = [re.findall(r"/target@\S*: (\S+)", file.read_text()) for file in CONF.rglob("*.yaml")]
+    names = {target.rpartition(".")[2] for target in chain(*targets)}
+    places = defaultdict(list)
+    for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in names:
+                places[node.name].append(file.stem)
+    double = {name: files for name, files in places.items() if len(files) > 1}
+    assert double == {"load": ["cifar10", "libsvm", "shakespeare"]}  # no task takes the data of another of these
 
 
 @pytest.mark.parametrize(
