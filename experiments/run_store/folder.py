@@ -142,9 +142,16 @@ class RunFolder:
         self._cut(0)
 
     @_by_first_rank
-    def note_resume(self, t: int, environment: dict) -> None:
-        """Add to environment.json what the rounds after t run on, where those before ran on something else."""
+    def note_resume(self, t: int, environment: dict, data: dict) -> None:
+        """Add to environment.json what the rounds after t run on, where those before ran on something else.
+
+        Raises RunError if the data are not those that the run began with.
+        """
         recorded = self._read_json("environment.json")
+        if recorded.get("data_sha256") != data.get("data_sha256"):
+            raise RunError(
+                f"{self.path}: the data have changed since this run began; restore them, or delete the folder"
+            )
         resumed = recorded.get("resumed", [])
         before = resumed[-1] if resumed else recorded
         if any(before.get(name) != fact for name, fact in environment.items()):

@@ -86,7 +86,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
         sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
-        folder.note_resume(trainer.t, facts)
+        folder.note_resume(trainer.t, facts, data)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
     display.skip(trainer.t)
     folder.set_status("running", round=trainer.t)

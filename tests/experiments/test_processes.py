@@ -1,5 +1,6 @@
 """Processes at once: how many, what each is told, and how it is made to end."""
 
+import importlib
 import os
 import shlex
 import signal
@@ -22,10 +23,19 @@ from experiments.config.identity import folder
 from experiments.config.run import plain as as_dict
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job as job_module
+from experiments.orchestration import preloaded
 from experiments.orchestration import processes as processes_module
 from experiments.orchestration.job import count_jobs, environment
 from experiments.orchestration.preloaded import CODE
 from experiments.orchestration.processes import Job, run_jobs
+
+
+def test_nothing_of_what_jobs_inherit_starts_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has started CUDA cannot be forked."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: pytest.fail("starts CUDA"))
+    importlib.reload(preloaded)
+
 
 PATIENT = "trap 'echo stopped; exit 130' TERM; echo ready; while :; do sleep 0.02; done"
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.02; done"

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -14,8 +15,10 @@ import yaml
 from reference import plain_loop
 from run_support import RANDOM, SMALL, before_rounds, configuration, contents, go, record, rows, status, timeless
 
+from common.errors import Interrupted, RunError
 from data.embedded import breast_cancer
 from experiments.config.run import read
+from experiments.tasks.logreg import LogisticRegression
 from experiments.training.runner import summarise
 from experiments.training.trainer import Trainer
 from plots.runs.columns import higher_is_better
@@ -196,3 +199,15 @@ def test_it_is_asked_of_torch_while_its_run_computes(results: str) -> None:
         assert seen == [(False, None, True), (True, ":4096:8", False)]
         go(*SMALL, results, "rounds=1", "seed=1")
     assert seen[2][0] is False
+
+
+def test_a_run_goes_on_only_with_the_data_it_began_with(results: str, at_round, monkeypatch) -> None:
+    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted):
+        go(*SMALL, results)
+    facts = LogisticRegression.facts
+    with monkeypatch.context() as other:
+        other.setattr(LogisticRegression, "facts", lambda task: {**facts(task), "data_sha256": "of other data"})
+        with pytest.raises(RunError, match="the data have changed since this run began"):
+            go(*SMALL, results)
+    assert rows(go(*SMALL, results))[-1]["round"] == 20
