@@ -20,7 +20,7 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.run import plain
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.run_store.checkpoint import rounds
+from experiments.run_store.code import say_edits
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
 from experiments.training.build import build_algorithm, build_trainer, device_of, participation_of
@@ -117,6 +117,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         if place.rank:
             return
     ranks, jobs = Ranks(place.size if place else launch.ranks), launch.jobs or 1
+    say_edits(runs, partial(print, file=sys.stderr))
     trials: dict[str, Trial] = {}
     costs, times, up, down = [], [], 0, 0
     for run in runs:
@@ -126,7 +127,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
             continue
         if kind(run) not in trials:
             trials[kind(run)] = trial(run, ranks, jobs, partial(print, file=sys.stderr))
-        tried, done = trials[kind(run)], max(rounds(folder.path / "checkpoint"), default=0)
+        tried, done = trials[kind(run)], folder.next_start()
         own_up, own_down = _bits(run, tried)
         times.append(tried.seconds(run, done))
         up, down = up + own_up, down + own_down

@@ -18,7 +18,7 @@ from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.compose import Config
 from experiments.config.schema import RunConfig
-from experiments.run_store.checkpoint import Checkpoint
+from experiments.run_store.checkpoint import Checkpoint, rounds
 from experiments.run_store.code import changes, loaded
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of, last_checksum
 from plots.runs.columns import column
@@ -107,6 +107,11 @@ class RunFolder:
         """The same for a run that is finished or has diverged. Raises what `is_finished` raises."""
         run = self._whole()
         return run is not None and run.is_over and not self._edits(run)
+
+    def next_start(self) -> int:
+        """The round that training would go on from: 0 after an edit of its code. Raises what `is_finished` raises."""
+        run = self._whole()
+        return 0 if run is None or self._edits(run) else max(rounds(self.path / "checkpoint"), default=0)
 
     def _edits(self, run: RunRecord) -> list[str]:
         return [] if self._stale == "keep" else changes(run.code)

@@ -22,6 +22,7 @@ from experiments.config.run import load_run, plain, read
 from experiments.config.schema import Reproduction
 from experiments.figures import configuration as of_figure
 from experiments.figures.runs import runs_of
+from experiments.run_store.folder import RunFolder
 from experiments.training.build import build_algorithm, build_task, check
 from plots.runs.find import find
 from plots.runs.read import open_run
@@ -96,7 +97,9 @@ def resized(package: Path, size: int, more: str = "") -> None:
 def test_a_run_of_other_code_is_put_aside_and_run_anew(package, results, capsys):
     path = go(*MINE, results)
     before, summary = contents(path), rows(path)[-1]["bits_up"]
+    assert RunFolder(path).next_start() == 20
     resized(package, 8)
+    assert RunFolder(path).next_start() == 0
     assert go(*MINE, results) == path
     aside = path.with_name(f"{path.name}.1")
     said = f"run anew, their_package/sizes.py changed; the older run is in {aside}"
