@@ -22,6 +22,7 @@ from algorithms.utils.layout import laid_out
 from common.errors import UsageError
 from experiments.cluster.base import Simulated
 from experiments.config.schema import RunConfig
+from experiments.external import __main__ as command
 from experiments.external import record as external
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Hooked
@@ -193,6 +194,13 @@ def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
 def test_what_a_strategy_does_not_have_is_refused(overrides: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         external.check(configuration(*THEIRS, *overrides))
+
+
+@pytest.mark.parametrize("word", ["dry_run=true", "sweep=step_sizes", "ranks=4"])
+def test_keys_that_would_be_ignored_are_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command.main([*THEIRS, "algorithm=torch_fp16", word])
+    assert f"error: {word}: no key of this command" in capsys.readouterr().err
 
 
 @pytest.mark.slow
