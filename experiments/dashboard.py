@@ -42,7 +42,7 @@ def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity:
     sections: dict[str, list[str]] = defaultdict(list)
     for run in runs:
         name = group(run.study or figure.name, run.task.name, run.cluster.workers)
-        sections[name] += ids(identity.of(run), run.lr)
+        sections[name] += ids(identity.folder(run), run.lr)
     place: dict[str, Any] = {"entity": entity, "project": logger.project}
     blocks: list[Any] = []
     for name, members in sections.items():  # by id: a run that another figure began is in that one's group

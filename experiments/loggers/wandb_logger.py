@@ -1,11 +1,13 @@
 """Runs sent to wandb while they train, or kept for `wandb sync`."""
 
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
+from hashlib import sha256
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.loggers.logger import Logger, Row, Say, name_of, one_line, renamed
 from plots.runs.columns import column, higher_is_better, sign
+from plots.runs.files import read_json
 from plots.runs.read import RunRecord, open_run
 
 if TYPE_CHECKING:
@@ -40,8 +43,8 @@ class WandbLogger(Logger):
     """Sends rows to wandb, or keeps them in the run's folder where wandb is offline.
 
     A run with one step size is one run of wandb with the same id. A grid of step sizes is one run of wandb for each,
-    since wandb compares runs. Rows that wandb already has under an id are not sent again: a run's rows never change.
-    Raises ValueError where wandb is missing.
+    since wandb compares runs. Rows that wandb already has under an id are not sent again: a run that edited code
+    computes anew has another id. Raises ValueError where wandb is missing.
     """
 
     title = "wandb"
@@ -66,8 +69,11 @@ class WandbLogger(Logger):
         """Begin a run of wandb for each step size, offline where that fails online."""
         import wandb  # takes a second
 
-        was_synced = any(folder.glob("wandb/*/*.synced"))
-        shutil.rmtree(folder / "wandb", ignore_errors=True)  # all rows are logged again
+        sent = folder / "wandb" / "sent"  # there if wandb may already have rows
+        if any(folder.glob("wandb/*/*.synced")):
+            sent.touch()
+        for old in folder.glob("wandb/*run-*"):  # all rows are logged again
+            shutil.rmtree(old, ignore_errors=True)
         if not os.access(os.path.expanduser("~"), os.W_OK):  # where its service would keep its log
             os.environ.setdefault("WANDB_CACHE_DIR", str(folder / "wandb"))
         record = open_run(folder)
@@ -81,10 +87,12 @@ class WandbLogger(Logger):
             self.mode, reason = "offline", f"it could not begin online ({one_line(error)})"
             self._curves = self._begun(record)
         if self.mode == "online":
+            sent.parent.mkdir(exist_ok=True)
+            sent.touch()
             say(f"wandb: {self._curves[0].run.url}")
         else:  # `wandb sync` would append to the rows that it sent before
             once, again = f"wandb sync {folder}/wandb/offline-run-*", "give the command again with logger.mode=online"
-            to_send = "" if self.mode == "disabled" else f"; to send it: {again if was_synced else once}"
+            to_send = "" if self.mode == "disabled" else f"; to send it: {again if sent.exists() else once}"
             say(f"wandb: {self.mode}, {reason}{to_send}")
 
     def log(self, row: Row) -> None:
@@ -135,7 +143,7 @@ class WandbLogger(Logger):
         return {
             "project": self.project,
             "entity": self.entity,
-            "id": (not is_grid and said.get("WANDB_RUN_ID")) or ids(record.id, record.lrs)[trial],
+            "id": (not is_grid and said.get("WANDB_RUN_ID")) or ids(record.folder, record.lrs)[trial],
             "name": name + step * is_grid if name else usual,
             "group": said.get("WANDB_RUN_GROUP") or group(record.study, record.task, record.workers),
             "job_type": kind,
@@ -194,6 +202,12 @@ def group(study: str | None, task: str, workers: int) -> str:
     return f"{study or 'runs'}/{task}/n{workers}"
 
 
-def ids(run: str, lr: Sequence[float]) -> list[str]:
-    """The ids in wandb of a run's curves, one for each step size."""
+def ids(folder: Path, lr: Sequence[float]) -> list[str]:
+    """The ids in wandb of a run's curves, one for each step size.
+
+    If an older run of other code lies beside the folder, they have a digest of today's code.
+    """
+    run, code = folder.name, folder / "code.json"
+    if code.exists() and any(folder.parent.glob(f"{run}.*")):
+        run += "-" + sha256(json.dumps(read_json(code)["modules"], sort_keys=True).encode()).hexdigest()[:8]
     return [f"{run}-{trial}" for trial in range(len(lr))] if len(lr) > 1 else [run]

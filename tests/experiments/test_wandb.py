@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, go, halted, record, rows, status, where
+from run_support import SMALL, go, halted, record, rewrite, rows, status, where
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb_support import KEY, NAMES, Curve, StandIn, expected, logged, nobody, serving, stand_in
 from wandb_workspaces.reports.v2.interface import Report
@@ -132,6 +132,8 @@ def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(results, at_
     # `wandb sync` would send the first rows again.
     [line] = wandb_lines(capfd)
     assert line == "wandb: offline, as asked; to send it: give the command again with logger.mode=online"
+    go(*LOGGED, results)  # it has not forgotten that rows were sent
+    assert wandb_lines(capfd)[-1] == line
 
 
 def test_a_finished_run_is_logged_by_the_same_command(results: str, stand_in: StandIn) -> None:
@@ -139,6 +141,18 @@ def test_a_finished_run_is_logged_by_the_same_command(results: str, stand_in: St
     assert go(*LOGGED, results) == path
     [curve] = stand_in.curves
     assert (curve.rows, curve.summary["status"]) == (expected(rows(path)), "finished")
+
+
+def test_a_run_anew_after_an_edit_has_a_curve_of_its_own(results: str, stand_in: StandIn) -> None:
+    path = go(*LOGGED, results)
+    code = record(path, "code")
+    rewrite(path, "code", {**code, "modules": {**code["modules"], "algorithms.core.algorithm": "edited"}})
+    for _ in range(2):
+        assert go(*LOGGED, results) == path
+    first, second, third = (curve.told["id"] for curve in stand_in.curves)
+    assert first == path.name
+    assert second.startswith(f"{first}-")
+    assert third == second
 
 
 def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
