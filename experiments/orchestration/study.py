@@ -71,8 +71,11 @@ class Cell:
         return choose([open_run(self.folder.path)], rule).iloc[0]
 
 
-def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str) -> list[Cell]:
-    """The cells with these overrides and runs, all shown under `study` unless they say otherwise."""
+def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str | None) -> list[Cell]:
+    """The cells with these overrides and runs, all shown under `study` unless they say otherwise.
+
+    A single run has no study.
+    """
     shared = set.intersection(*map(set, lines))
     return [
         Cell(
@@ -85,7 +88,7 @@ def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str)
 
 
 class StudyFolder:
-    """results/sweeps/<study>/
+    """results/sweeps/<study>/, of a single run results/sweeps/<id>/
 
     cells.txt        the ids of its runs, of every command that was about it, in the order they came
     selection.csv    the best step size of each method

@@ -30,7 +30,7 @@ def train(run: RunConfig, launch: LaunchConfig) -> Cell:
 
     Raises UsageError and RunError.
     """
-    [cell] = cells([[]], [run], study=run.algorithm.name)
+    [cell] = cells([[]], [run], study=None)
     if launch.ranks > 1 or launch.job_timeout is not None:  # of which `sweep` sees what is done
         if sweep([cell], launch):
             raise RunError("the run failed, see above")
@@ -68,6 +68,9 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
         display.say(title)
         if ranks.is_first:
             say_edits(runs, display.say)
+            folder = StudyFolder(runs[0].results_dir, str(runs[0].study))
+            with folder.locked():
+                folder.freeze(cells)
         for run in runs:
             try:
                 bring_to_end(run, display, ranks)
@@ -103,7 +106,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     say_edits([cell.run for cell in cells], partial(console.print, markup=False))
     for cell in cells:
         cell.value(launch.select)  # of those finished, for what is wrong with it
-    folder = StudyFolder(cells[0].run.results_dir, str(cells[0].run.study))
+    folder = StudyFolder(cells[0].run.results_dir, cells[0].run.study or cells[0].id)
     with folder.locked(), Display(sum(cell.run.rounds for cell in cells), console) as display:
         folder.freeze(cells)
         interrupted, failures = _run(cells, launch, folder, display)

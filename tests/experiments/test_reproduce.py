@@ -49,6 +49,8 @@ def test_files_of_the_figure_and_of_every_cell(results: Path) -> None:
     assert {file.name for file in figure.iterdir()} == names
     cells = [(f"logreg/{path.parts[-3]}", path.parts[-2]) for path in runs(results)]
     assert sorted(cells) == sorted(product(TASKS, METHODS))
+    listed = (results / "sweeps" / "demo" / "cells.txt").read_text().split()
+    assert sorted(listed) == sorted(path.name for path in runs(results))
 
 
 def test_the_csv_has_every_row_of_every_run(results: Path) -> None:

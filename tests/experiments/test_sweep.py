@@ -18,15 +18,16 @@ import yaml
 from run_support import SMALL, contents, go, linux, processes, small, status, stopped, sweep, timeless, where
 from waiting import until
 
-from common.errors import UsageError
+from common.errors import Interrupted, UsageError
 from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF, ROOT
 from experiments.config.run import read
-from experiments.config.schema import RunConfig
+from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import plan
 from experiments.orchestration.processes import Job
-from experiments.orchestration.study import StudyFolder
+from experiments.orchestration.study import Cell, StudyFolder
+from experiments.orchestration.sweep import train
 from experiments.training.build import check_direction
 
 
@@ -57,6 +58,19 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_pa
         sweep(*command)
     assert started == [bad.name]
     assert contents(good) == before
+
+
+def test_a_single_run_has_no_study(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str | None, str]] = []
+
+    def stopped_at_once(cells: list[Cell], launch: LaunchConfig, folder: StudyFolder, display: object) -> Any:
+        seen.append((cells[0].run.study, folder.path.name))
+        return True, []
+
+    monkeypatch.setattr("experiments.orchestration.sweep._run", stopped_at_once)
+    with pytest.raises(Interrupted):
+        train(small(results), LaunchConfig(job_timeout=60))
+    assert seen == [(None, where(*SMALL, results).name)]
 
 
 @pytest.mark.slow
