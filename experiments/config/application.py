@@ -65,8 +65,7 @@ def start(
         if not is_about_hydra:
             overrides = rewrite(overrides)
             refuse_misspelt(overrides, _keys(name), roots(packages_of(overrides), folders))
-        if asked.multirun:
-            overrides = _with_swept_options(overrides)
+        overrides = _with_swept_options(overrides)
         register()
         before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *flags]
         # So that Hydra raises instead of printing a traceback of its own.
@@ -91,9 +90,14 @@ def resume_collection() -> None:
 
 
 def _with_swept_options(overrides: Sequence[str]) -> list[str]:
-    """The overrides, with options of swept choices as sweeps of one value: Hydra tries all others on the defaults."""
+    """The overrides, with options of swept choices as sweeps of one value: Hydra tries all others on the defaults.
+
+    An algorithm brings its compressor and update.
+    """
     parsed = [parse(text) for text in overrides]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
+    if "algorithm." in swept:
+        swept += ("compressor.", "update.")
     return [
         f"{one.get_key_element()}=choice({one.get_value_element_as_str()})"
         if one.key_or_group.startswith(swept) and not one.is_sweep_override() and not one.is_delete()

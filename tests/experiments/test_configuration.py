@@ -278,6 +278,9 @@ def test_an_option_of_swept_choices_is_theirs_not_the_defaults(say: Say) -> None
     said = say("-m", "compressor=top_k,random_k", "compressor.k=3", "dry_run=true", *SMALL)
     assert "compressor=TopK" in said
     assert "compressor=RandomK" in said
+    assert "ef21_p" in say("-m", "algorithm=ef21,ef21_p", "compressor.ratio=0.1", "dry_run=true", *SMALL)
+    swept = ("algorithm=naive,error_feedback", "compressor=top_k,random_k", "compressor.k=3")
+    assert "compressor=RandomK" in say("sweep=step_sizes", *swept, "dry_run=true", *SMALL)
 
 
 def test_completion(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
