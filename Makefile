@@ -54,10 +54,10 @@ reproduce-%: $(READY)  ## figure-1, figure-2, why, … (conf/figure/ has them al
 	$(BIN)/python -m experiments.reproduce figure=$(subst -,_,$*) $(KEYS) $(ARGS)
 
 FIGURES := figure-2 figure-2-wide figure-2-top-k why why-frozen why-stochastic dependence dependence-batches \
-	dependence-rounds ef21 marina batch-one local-steps messages rate regime regime-batches language figure-3 \
-	figure-1 bandwidth figure-3-vgg16 figure-1-vgg16 figure-3-wrn16-4 figure-1-wrn16-4
+	dependence-rounds ef21 marina batch-one local-steps messages rate regime regime-batches language language-reference \
+	figure-3 figure-1 bandwidth figure-3-vgg16 figure-1-vgg16 figure-3-wrn16-4 figure-1-wrn16-4
 
-reproduce-all: $(FIGURES:%=reproduce-%)  ## every figure
+reproduce-all: $(FIGURES:%=reproduce-%)  ## every figure of results-reference/
 
 enter-%: $(READY)  ## enter-digits, enter-logreg, … (conf/leaderboard/ has them all): make enter-digits algorithm=cd_adam
 	$(BIN)/python -m experiments.enter track=$(subst -,_,$*) $(KEYS) $(ARGS)
