@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -40,12 +40,12 @@ Share = Annotated[float, Gt(0), Le(1)]
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict and the measured numbers in words. Where these are one ratio: the ratio and its threshold."""
+    """A verdict and the measured numbers in words. Where these are one ratio: the ratio and its thresholds."""
 
     verdict: str
     measured: str
     ratio: float | None = None
-    threshold: float = math.inf
+    thresholds: tuple[float, ...] = ()
 
     def negated(self) -> Finding:
         """The same numbers about the opposite claim."""
@@ -53,7 +53,12 @@ class Finding:
 
 
 class Check(Options):
-    """A rule that decides a claim about one task's curves. The fields of a rule are its options in conf/figure."""
+    """A rule that decides a claim about one task's curves. The fields of a rule are its options in conf/figure.
+
+    `needs` are the columns that it reads beside the metrics among its options.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def judge(self, curves: Curves) -> Finding:
         """The verdict, with the numbers that it rests on."""
@@ -67,7 +72,7 @@ class Check(Options):
     @property
     def named_metrics(self) -> set[str]:
         """The metrics that it needs."""
-        return self._marked(METRIC)
+        return self._marked(METRIC) | self.needs
 
     @property
     def to_the_end(self) -> set[str]:
@@ -85,9 +90,9 @@ def decide(true: bool, *numbers: float) -> str:
     return NOT_DECIDABLE if np.isnan(numbers).any() else HOLDS if true else FAILS
 
 
-def of_ratio(true: bool, ratio: float, threshold: float, *others: float) -> Finding:
+def of_ratio(true: bool, ratio: float, *thresholds: float) -> Finding:
     """A finding that rests on one ratio alone."""
-    return Finding(decide(true, ratio), as_times(ratio, threshold, *others), ratio, threshold)
+    return Finding(decide(true, ratio), as_times(ratio, *thresholds), ratio, thresholds)
 
 
 def of_all(findings: Sequence[Finding]) -> Finding:

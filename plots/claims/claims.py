@@ -134,7 +134,7 @@ def _together(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
         text = first.measured
     elif not np.isnan(ratios).any():
         numbers = geometric_mean(ratios), ratios.min(), ratios.max()
-        mean, low, high = (as_times(float(number), first.threshold) for number in numbers)
+        mean, low, high = (as_times(float(number), *first.thresholds) for number in numbers)
         text = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
     elif all(one.measured == first.measured for one in others):
         text = f"{first.measured} ({len(ratios)} seeds alike)"

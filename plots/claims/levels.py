@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -19,6 +19,7 @@ class ReachesLevel(Check):
     Final means the geometric mean over the last tenth of the rounds. Measured: the ratio.
     """
 
+    needs = frozenset({"grad_norm"})
     name: Literal["reaches_level"] = "reaches_level"
     subject: check.Method
     reference: check.Method
@@ -74,6 +75,7 @@ class StopsEarly(Check):
     levels of the last. Measured, for each subject: its fall, and its end as a multiple of the reference's.
     """
 
+    needs = frozenset({"grad_norm"})
     name: Literal["stops_early"] = "stops_early"
     subjects: check.Methods
     reference: check.Method
@@ -91,17 +93,23 @@ class StopsEarly(Check):
 
 class ChangesSince(Check):
     """Whether each subject's gradient norm ends at more than `above` times, or less than `below` times, its level at
-    `since`. `since` is a share of the rounds.
+    `since`. `since` is a share of the rounds. One of the two bounds is given.
 
     Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
     Measured: for each subject the ratio.
     """
 
+    needs = frozenset({"grad_norm"})
     name: Literal["changes_since"] = "changes_since"
     subjects: check.Methods
     since: check.Share
     above: check.Positive | None = None
     below: check.Positive | None = None
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Raise ValueError unless one bound is given."""
+        if (self.above is None) == (self.below is None):
+            raise ValueError("changes_since: give either above or below")
 
     def judge(self, curves: Curves) -> Finding:
         low, high, findings = self.above or 0.0, self.below or math.inf, []

@@ -54,6 +54,7 @@ class SecondMomentGrows(Check):
     between these.
     """
 
+    needs = frozenset({"second_moment"})
     name: Literal["second_moment_grows"] = "second_moment_grows"
     subject: check.Method
     reference: check.Method
@@ -74,6 +75,7 @@ class ErrorVanishes(Check):
     gradient norm fall.
     """
 
+    needs = frozenset({"signal_error", "grad_norm"})
     name: Literal["error_vanishes"] = "error_vanishes"
     subject: check.Method
     factor: check.Positive
@@ -98,6 +100,7 @@ class FallsWithRounds(Check):
     three).
     """
 
+    needs = frozenset({"min_grad_norm_squared"})
     name: Literal["falls_with_rounds"] = "falls_with_rounds"
     subject: check.Method
     exponent: float

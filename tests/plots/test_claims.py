@@ -112,6 +112,12 @@ def test_every_subject_must_end_there_and_a_missing_value_hides_no_failure_of_an
             assert verdict("changes_since", curves, subjects=subjects, since=0.5, **bound) == expected
 
 
+@pytest.mark.parametrize("bounds", [{}, {"above": 0.5, "below": 2.0}])
+def test_a_change_has_one_bound(bounds: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="give either above or below"):
+        claim("1", "", "changes_since", subjects=["a"], since=0.5, **bounds)
+
+
 def signs(d: int, up: int, down: int, size: int) -> pd.DataFrame:
     rounds = np.arange(0, 50, 10)
     return flat(1.0, rounds=rounds, bits_up=up * rounds, bits_down=down * rounds, payload_bytes=size * rounds, d=d)
@@ -265,6 +271,14 @@ def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(
     assert over_seeds(ratios, negated=True) == (opposite, swapped)
 
 
+def test_a_mean_over_seeds_reads_as_on_its_side_of_both_thresholds() -> None:
+    alike = claim("1", "", "ends_alike", subject="a", other="ref", metric="grad_norm", factor=2.0)
+    ends = {("a", 0): 0.499, ("a", 1): 0.494, ("ref", 0): 1.0, ("ref", 1): 1.0}
+    frame = pd.concat(labelled(name, "s", flat(value), seed=seed) for (name, seed), value in ends.items())
+    measured = judge(mark_best(frame), [alike])["measured"].iloc[0]
+    assert measured == "0.496× (0.494× to 0.499×, 2 seeds)"
+
+
 def test_only_seeds_that_all_methods_of_the_claim_have_are_judged_and_a_report_says_so() -> None:
     def ending(values: dict[int, float], name: str) -> pd.DataFrame:
         return pd.concat(labelled(name, "s", flat(value), seed=seed) for seed, value in values.items())
@@ -298,4 +312,6 @@ def test_claims_are_about_what_a_task_has_and_about_whole_curves() -> None:
     finding = judge(mark_best(pd.concat([whole, cut[cut["round"] <= 50]])), [REACHES]).iloc[0]
     assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "a ends at round 50 of 100")
     finding = judge(mark_best(whole), [REACHES]).iloc[0]
-    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "no task has all of: a, ref")
+    assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "no task has all of: a, grad_norm, ref")
+    grows = claim("1", "", "second_moment_grows", subject="ref", reference="ref", factor=2.0)
+    assert judge(mark_best(whole), [grows])["measured"].tolist() == ["no task has all of: ref, second_moment"]
