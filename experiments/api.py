@@ -23,6 +23,7 @@ from typing import Any
 from common.errors import UsageError
 from common.progress import Display
 from experiments.config.compose import composing, split
+from experiments.config.identity import of as identity
 from experiments.config.run import LAUNCH, load_run
 from plots.request import folder
 from plots.runs.find import chosen_runs
@@ -87,7 +88,11 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
         )
     with composing():
         runs = list(map(load_run, lines))
-    for run in runs:
+    known: dict[str, Mapping[str, Any]] = {}
+    for run, settings in zip(runs, combinations, strict=True):
+        other = known.setdefault(identity(run), settings)
+        if same := [key for key in settings if settings[key] != other[key]]:
+            raise UsageError(f"{', '.join(same)}: two of the values give the same run; give one of them")
         check(run)
     ended: dict[str, tuple[RunRecord, Mapping[str, Any]]] = {}
     with TemporaryDirectory() as scratch:

@@ -14,7 +14,6 @@ from docs_support import ROOT
 from common.errors import UsageError
 from experiments import compare, load, train
 from experiments.config.run import LAUNCH
-from plots.runs.find import chosen_runs
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
 COMPARED = {"algorithm": ["cd_adam", "ef21"], "cluster.workers": [4, 5]}
@@ -107,9 +106,10 @@ def test_lists_of_what_no_run_or_each_run_of_its_own_has(place: Path) -> None:
         compare(*SMALL, algorithm=[], seed=[0, 1])
     with pytest.raises(UsageError, match="jobs=1: applies only to commands"):
         compare(*SMALL, algorithm="cd_adam", jobs=[1, 2])
+    for key, values in {"threads": [1, 2], "results_dir": ["one", "other"]}.items():
+        with pytest.raises(UsageError, match=f"{key}: two of the values give the same run; give one of them"):
+            compare(*SMALL, seed=[0, 1], **{key: values})
     assert list(place.iterdir()) == []
-    compare(*SMALL, algorithm="cd_adam", results_dir=["one", "other"])
-    assert [len(chosen_runs(place / name)) for name in ("one", "other")] == [1, 1]
 
 
 @pytest.mark.slow

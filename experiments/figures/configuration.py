@@ -1,6 +1,7 @@
 """A figure as conf/figure and the command line describe it."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -73,6 +74,9 @@ def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
         return figure if figure.held_out is None else figure.replace(seeds=(0,))
     if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
         raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, such as [0,1,2]")
+    entries = [entry for axis in (*figure.grid, figure.trial_overrides) for entry in axis]
+    if any(re.search(r"(^|\s)seed=", entry) for entry in entries):
+        raise UsageError(f"seeds={seeds}: {place} itself sets seed, differently for its runs; leave seeds= out")
     if figure.held_out is None:
         return figure.replace(grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
     if str(figure.held_out) in map(str, seeds):

@@ -12,6 +12,7 @@ from common.names import unknown
 from experiments.config.compose import split
 from experiments.config.run import load_run
 from experiments.config.schema import Reproduction, RunConfig
+from plots.figure.derive import MinimumOverRounds
 from plots.figure.spec import Figure
 
 
@@ -60,6 +61,11 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
         if missing := claim.check.named_methods - methods:
             names = ", ".join(sorted(missing))
             raise UsageError(f"claim {claim.number} is about {names}: not among the figure's algorithms")
+    looks = {(run.algorithm.display["label"], run.algorithm.name) for run in runs}
+    for label, times in Counter(label for label, _ in looks).items():
+        if times > 1:
+            names = ", ".join(sorted(name for one, name in looks if one == label))
+            raise UsageError(f"{place}: {names} are all called {label}; give each an algorithm.display.label")
     for name in {name for some in figure.families for name in some} - methods:
         raise UsageError(unknown(f"{place}: families={name}: no such choice", name, sorted(methods)))
     for name in [one.task for one in figure.rows if one.task not in (None, *tasks)]:
@@ -75,19 +81,21 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
 
 
 def _check_curves(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
-    """Two runs must not become one curve."""
+    """Two runs must not become one curve, unless each is a point of it."""
     over_batches = any(panel.x == "batch_size" for panel in figure.rows)
     places = [run.task.options.get("batch_size") if over_batches else run.rounds for run in runs]
     if None in places:
         task = runs[places.index(None)].task.name
         raise UsageError(f"{place}: rows: x=batch_size: {task} has none, so it would not be drawn")
+    are_points = any(isinstance(one, MinimumOverRounds) for one in figure.derive)
     curves = Counter(
-        (run.task.name, run.algorithm.name, at, run.seed, lr)
+        (run.task.name, run.algorithm.name, at if are_points else None, run.seed, lr)
         for run, at in zip(runs, places, strict=True)
         for lr in run.lr
     )
     for (task, method, *_), times in curves.items():
         if times > 1:
             raise UsageError(
-                f"{method} on {task} appears twice in the figure; give the runs different task.name or algorithm.name"
+                f"{method} on {task} appears twice in the figure; give the runs different task.name, or different "
+                "algorithm.name and algorithm.display.label"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,9 @@ _NOT_OF_A_CURVE = {
 _OF_A_METHOD = ("algorithm", "compressor", "update")
 """Groups in which methods differ by nature; other settings distinguish all curves of a task."""
 
+_MARKERS = {*"osD^v<>XPp*hHxd+"}
+"""Some of matplotlib's."""
+
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 """Names that distinguish no curves in any group."""
 
@@ -39,7 +43,8 @@ class Variant:
 
     `settings` are those that distinguish it from the method's other runs. `dash` is an index into DASHES. `color` is
     the method's, in shades from light to dark for several variants. `lrs` are the step sizes that the run stands for:
-    its own, except for those that a later run has with the same settings and seed.
+    its own, except for those that a later run has with the same settings and seed. `label` has the algorithm's name
+    where runs of several algorithms have one label.
     """
 
     run: RunRecord
@@ -47,14 +52,11 @@ class Variant:
     dash: int
     color: str
     lrs: tuple[float, ...]
+    label: str
 
     @property
     def name(self) -> str:
         return ", ".join(filter(None, [self.run.algorithm, self.settings]))
-
-    @property
-    def label(self) -> str:
-        return ", ".join(filter(None, [self.run.display["label"], self.settings]))
 
 
 def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
@@ -86,13 +88,16 @@ def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
 
     in_time = sorted(runs, key=lambda run: (run.is_finished, run.status.get("time", "")))
     standing = {(*curve(run), lr): run.folder for run in in_time for lr in run.lrs}
+    methods = Counter(label for label, _ in {(run.display["label"], run.algorithm) for run in runs})
     variants = []
     for run in runs:
         if lrs := sorted({lr for lr in run.lrs if standing[*curve(run), lr] == run.folder}):
             mine, others = differing[run.folder], known[run.algorithm]
             color = _shade(run.display["color"], others.index(mine) - ("" in others), len(others) - ("" in others))
             dash = others.index(mine) % len(DASHES)
-            variants.append(Variant(run, mine, dash, color if mine else run.display["color"], tuple(lrs)))
+            name = run.display["label"]
+            label = ", ".join(filter(None, [f"{name} ({run.algorithm})" if methods[name] > 1 else name, mine]))
+            variants.append(Variant(run, mine, dash, color if mine else run.display["color"], tuple(lrs), label))
     return variants
 
 
@@ -111,6 +116,18 @@ def by_value(text: str) -> list[tuple[bool, float, str]]:
     """A key that sorts texts with numbers in them by these."""
     parts = re.split(r"(?<![\w.])([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.])", text)
     return [(bool(place % 2), float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
+
+
+def undrawable(color: str, marker: str) -> str:
+    """Which of the two matplotlib does not know, as key=value; empty where it knows both."""
+    if re.fullmatch("#[0-9a-fA-F]{6}", color) and marker in _MARKERS:
+        return ""
+    from matplotlib.colors import is_color_like  # which takes a while to import
+    from matplotlib.markers import MarkerStyle
+
+    if not is_color_like(color):
+        return f"color={color}"
+    return "" if marker in MarkerStyle.markers else f"marker={marker}"
 
 
 def _shade(color: str, place: int, of: int) -> str:
@@ -142,10 +159,16 @@ def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
 
     Values are texts as on a command line; NaN if a run has no such setting.
     """
+    import pandas as pd
+
     texts = _texts(runs)
     keys = _differing(texts, (*_OF_A_METHOD, "task"))
     keys += [key for _, some in _distinguishing(texts) for key in some]
-    return texts[[*dict.fromkeys(keys)]].rename(columns=lambda key: key.removesuffix("._target_"))
+    found: dict[str, pd.Series] = {}
+    for key in dict.fromkeys(keys):
+        name = key.removesuffix("._target_")  # null in one run, a class in another
+        found[name] = found[name].combine_first(texts[key]) if name in found else texts[key]
+    return pd.DataFrame(found, index=texts.index, dtype=object)
 
 
 def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:

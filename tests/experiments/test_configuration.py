@@ -131,6 +131,8 @@ REFUSED = {
     "algorithm._target_=os.system": "algorithm._target_=os.system: must be a class or function of algorithms, data",
     "algorithm._target_=algorithms.nowhere.f": "ModuleNotFoundError: No module named 'algorithms.nowhere'",
     "algorithm.name=../../../escaped": "may have letters, digits",
+    "algorithm.display.color='#E69F0'": "algorithm.display.color=#E69F0: not known to matplotlib",
+    "algorithm.display.marker=squre": "algorithm.display.marker=squre: not known to matplotlib",
     "task=logreg/file task.dataset.file=/nowhere/at.all": "/nowhere/at.all: No such file",
     # what does not fit together
     "algorithm=cd_adam update=sgd": "algorithm=cd_adam takes AMSGrad; leave update out",

@@ -139,6 +139,7 @@ WRONG = [
     ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: check: Input tag 'reach_level'"),
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
     ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
+    ({"held_out": 9, "trial_overrides": ["eval_every=5 seed=3"]}, "seeds=[0, 5]: figure=demo itself sets seed"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
 ]  # fmt: skip
 
@@ -146,7 +147,12 @@ WRONG = [
 @pytest.mark.parametrize(("change", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_what_a_figure_may_not_say(change, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        read(node("demo") | change)
+        read(node("demo") | change, seeds=[0, 5])
+
+
+def test_seeds_of_the_grid_are_not_replaced():
+    with pytest.raises(UsageError, match=r"seeds=\[0, 5\]: figure=rate itself sets seed"):
+        figure_named("rate", seeds=[0, 5])
 
 
 @pytest.mark.parametrize(
@@ -155,12 +161,16 @@ def test_what_a_figure_may_not_say(change, message):
         ("demo", {"grid": (("task=logreg/digits",), ("algorithm=amsgrad",))}, [], "is about cd_adam"),
         ("demo", {"grid": (("algorithm=naive", "algorithm=naive compressor=top_k"),), "claims": ()}, [],
          "naive on logreg/digits appears twice"),
+        ("demo", {"grid": (("rounds=100 eval_every=10", "rounds=200 eval_every=10"),), "claims": ()}, [],
+         "cd_adam on logreg/digits appears twice"),
+        ("demo", {"grid": (("algorithm=ef21", "algorithm=ef21 algorithm.name=ef21_two"),), "claims": ()}, [],
+         "figure=demo: ef21, ef21_two are all called EF21"),
         ("demo", {}, ["algorithm=sgd"], "algorithm=sgd: the figure itself sets this key"),
         ("demo", {"families": (("cd_adam", "ef12"),)}, [], "families=ef12: no such choice"),
         ("demo", {"rows": (Panel(x="bits", y="grad_norm", task="logreg/phishing"),)}, [],
          "rows: task=logreg/phishing: no such choice"),
     ],
-    ids=["claim", "twice", "override", "family", "another task"],
+    ids=["claim", "twice", "rounds", "label", "override", "family", "another task"],
 )  # fmt: skip
 def test_what_cannot_be_drawn_or_judged_is_refused_before_anything_runs(name, change, overrides, message):
     with pytest.raises(UsageError, match=re.escape(message)):

@@ -165,7 +165,7 @@ def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
     [
         ("defaults: [cd_adam, _self_]\nlrr: 3", "lrr: no such key; did you mean lr?"),
         (
-            "algorithm: {_target_: their_package.bare.bare, name: a, display: {label: a, color: a, marker: a}}",
+            "algorithm: {_target_: their_package.bare.bare, name: a, display: {label: a, color: k, marker: o}}",
             "bare: takes no compressor; annotate its parameter: compressor: Compressor",
         ),
         ("algorithm: {_target_: f, name: a}", "algorithm.display=None: must have label, color, marker"),
