@@ -13,7 +13,7 @@ task, algorithm, seed, state      one, or several separated by commas; all that 
 x, y           of tables: bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds,
                and a column of metrics.jsonl, the one that step sizes are selected by unless said
 network.bandwidth, network.latency, network.topology, network.overlap, network.computing,
-network.inside_bandwidth, network.inside_latency
+network.workers, network.inside_bandwidth, network.inside_latency
                what modelled seconds are of, as for plots.plot
 """
 

@@ -11,7 +11,7 @@ from plots.claims.check import short_exponent
 from plots.runs.best import rule_in_words
 from plots.runs.columns import higher_is_better, in_words
 from plots.runs.results import bits_to_reach, finals, usual_levels
-from plots.runs.seeds import seeds_in_words
+from plots.runs.seeds import about_axes, repeated, seeds_in_words
 
 _ESCAPED = str.maketrans({
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -25,16 +25,24 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     `metric` is each task's own unless it is given, and `x` what it costs to get to its levels. Raises ValueError for
     a metric that no run has.
     """
-    found, rule = finals(frame, metric), rule_in_words(frame, metric)
+    found = finals(frame, metric)
+    chosen = frame.merge(found[["task", "algorithm", "lr"]])
+    about = f"Best step sizes: {rule_in_words(chosen, metric)}."
+    late = [f"{row.label} on {row.task}" for row in found.itertuples() if row.note == "not finished"]
+    if late:
+        about += f" Without a step size that every seed finished, so with the smallest: {', '.join(late)}."
     parts = [
         "% needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX for names with Greek letters",
-        _table(found, "task", found["lr"].map("{:g}".format), f"Best step sizes: {rule}."),
+        _table(found, "task", found["lr"].map("{:g}".format), about),
     ]
     for key, some in found.groupby("metric", sort=False):
         metric = str(key)
         ends = _spread(some, ("final", "final_low", "final_high"))
-        mean = "mean" if higher_is_better(metric) else "geometric mean"
-        about = f"The {in_words(metric)} at the last evaluation. {_seeds(frame, some['task'], mean)}"
+        negative = some["final_low"] < 0
+        mean = "mean" if higher_is_better(metric) or negative.all() else "geometric mean"
+        if negative.any() and mean != "mean":
+            mean += " (of negative values the mean)"
+        about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, some['task'], mean)}"
         parts.append(_table(some, "task", ends, about))
         for task in some["task"].unique():
             rows = frame[frame["task"] == task]
@@ -42,14 +50,16 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
                 reached = bits_to_reach(rows, metric, levels, x)
                 goal = f"{in_words(x)} until the {in_words(metric)} reaches a level"
                 costs = _spread(reached, (x, f"{x}_min", f"{x}_max"))
-                about = f"{rows['task_label'].iloc[0]}: {goal}. {_seeds(frame, [task], 'mean')}"
-                parts.append(_table(reached, "level", costs, about))
+                about = f"{rows['task_label'].iloc[0]}: {goal}. {about_axes(rows).get(x, '')}"
+                parts.append(_table(reached, "level", costs, f"{about} {_seeds(rows, [task], 'mean')}"))
     return "\n".join(parts)
 
 
 def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
-    seeds = seeds_in_words(frame[frame["task"].isin([*tasks])])
-    return f"Of several seeds ({seeds}) the {mean}, with the least and the greatest."
+    rows = frame[frame["task"].isin([*tasks])]
+    if not repeated(rows):
+        return ""
+    return f"Of several seeds ({seeds_in_words(rows)}) the {mean}, with the least and the greatest."
 
 
 def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
@@ -67,5 +77,5 @@ def _table(rows: pd.DataFrame, across: str, cells: Sequence[str] | pd.Series, ca
     grid = grid.reindex(index=list(rows["label"].unique()), columns=list(rows[across].unique())).rename(columns=str)
     style = grid.rename_axis(index=None, columns="Method").style
     style = style.format_index(escape="latex").format_index(escape="latex", axis=1)
-    form, words = "l" + "r" * grid.shape[1], caption.translate(_ESCAPED)
+    form, words = "l" + "r" * grid.shape[1], " ".join(caption.split()).translate(_ESCAPED)
     return style.to_latex(hrules=True, caption=words, position_float="centering", column_format=form)

@@ -11,6 +11,7 @@ lr        best | a step size
 x_scale, y_scale           log | linear; bits, modelled seconds, losses, norms and errors are log unless said
 network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true: messages leave while computing)
 network.computing     milliseconds a round; empty: each method's as measured
+network.workers       how many there would be; empty: as in the run
 network.inside_bandwidth, network.inside_latency     of links inside groups of workers; empty: as between groups
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
 width     of the picture in inches
@@ -34,7 +35,7 @@ from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import about_bits, about_runs, at_mean_costs, in_order, seeds_in_words
+from plots.runs.seeds import about_axes, about_runs, at_mean_costs, in_order, seeds_in_words
 from plots.runs.variants import distinguish, latest, variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
@@ -76,9 +77,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
     curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
     write_rows(rows.loc[frame.index], target.with_suffix(".csv"))
     rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
-    about_x = {**about_bits(frame), "modelled_seconds": f"{network(request).in_words()}."}
-    if (frame["trials"] > 1).any():
-        about_x["seconds"] = "Seconds are those of all step sizes that a run trained together."
+    about_x = {**about_axes(frame), "modelled_seconds": f"{network(request).in_words()}."}
     print(f"Each method with {rule}; seeds {seeds_in_words(frame)}. {about_x.get(x, '')}".strip())
     return "picture"
 
@@ -100,9 +99,10 @@ def chosen_rows(request: Mapping[str, str]) -> pd.DataFrame:
         y = chosen("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
     shown = {variant.run.folder for variant in variants}
-    for run, label in ((one.run, one.label) for one in every if not one.run.is_finished):
+    for one, run in ((one, one.run) for one in every if not one.run.is_finished):
         what = "taken as far as it came" if run.folder in shown else "left out"
-        print(f"{label} on {run.task}, seed {run.seed}, is not finished (round {run.round} of {run.rounds}): {what}")
+        who = f"{one.label} on {run.task}, seed {run.seed}, lr={','.join(f'{lr:g}' for lr in one.lrs)}"
+        print(f"{who}, is not finished (round {run.round} of {run.rounds}): {what}")
     return frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
 
 

@@ -28,7 +28,7 @@ Name = TypeVar("Name", bound=str)
 
 NETWORK = {
     "network.bandwidth": "100", "network.latency": "1", "network.topology": "sharded", "network.overlap": "false",
-    "network.computing": "", "network.inside_bandwidth": "", "network.inside_latency": "",
+    "network.computing": "", "network.workers": "", "network.inside_bandwidth": "", "network.inside_latency": "",
 }  # fmt: skip
 """The keys of a network, and what they are unless said."""
 
@@ -139,10 +139,11 @@ def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) 
     """Write the file that a request names, `usual` unless it does; what was written and where, in words.
 
     What is written follows from the file's ending. Raises UsageError for one that is none of `writes`, and if
-    `usual` is a link: a link in somebody else's results may lead anywhere.
+    `usual`, its folder or the rows beside it are a link: one in somebody else's results may lead anywhere.
     """
-    if not request["out"] and usual.is_symlink():
-        raise UsageError(f"{usual}: a link, through which nothing is written unless out= names it; remove it")
+    for place in (usual, usual.parent, usual.with_suffix(".csv")) if not request["out"] else ():
+        if place.is_symlink() and place != Path(request["results_dir"]):
+            raise UsageError(f"{place}: a link, through which nothing is written unless out= names it; remove it")
     target = Path(request["out"] or usual)
     return f"{writes[chosen('out', target.suffix, writes)](request, target)}: {target}"
 

@@ -20,7 +20,7 @@ from plots.runs.columns import column, in_words
 from plots.runs.network import modelled_seconds
 from plots.runs.read import beside, open_run, table
 from plots.runs.seeds import (
-    about_bits,
+    about_axes,
     about_runs,
     at_mean_costs,
     in_order,
@@ -80,7 +80,8 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
         findings, caption, own = report(frame, figure, target)
         lines = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure), *own]
         if figure.claims:
-            tables.write_csv(findings, target / "claims.csv")
+            named = findings.replace({"step_size": {claims.PAPERS: figure.published_as}})
+            tables.write_csv(named, target / "claims.csv")
             several_seeds = not figure.times and repeated(frame[frame["seed"] != figure.held_out])
             lines += markdown.judged(findings, figure, several_seeds)
         (target / "report.md").write_text("\n".join(lines) + "\n")
@@ -154,8 +155,8 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     about = [f"{figure.title}."]
     if any(panel.x == "modelled_seconds" for panel in figure.rows):
         about.append(f"Modelled: {figure.network.in_words()}.")
-    bits = about_bits(shown)
-    about += [bits[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in bits]
+    axes = about_axes(shown)
+    about += [axes[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in axes]
     if precisions := sorted(shown["precision"].dropna().unique()):
         about.append(f"Products in {' or '.join(precisions)}, also in evaluations.")
     curves = _step_sizes(figure, tried)

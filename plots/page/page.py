@@ -19,7 +19,7 @@ from plots.runs.columns import AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
-from plots.runs.seeds import about_bits
+from plots.runs.seeds import about_axes
 from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, grouped, latest, variant_rows
 
 MOST = 1000
@@ -88,15 +88,17 @@ def page_data(
         mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing one is NaN
         about = {"settings": mine, "href": _href(place, seen_from)}
         every.append(_run(one, trials, metrics[place], lists) | about)
-    about_axes = {**about_bits(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
+    about_x = {**about_axes(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
         "notices": _notices(variants, len(runs), frame),
         "axes": {
-            name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": about_axes.get(name, "")}
+            name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": about_x.get(name, "")}
             for name in AXES
         },
         "metrics": {
-            name: vars(column(name)) | {"label": in_words(name), "log": usual_scale(name) == "log"} for name in names
+            name: {"label": in_words(name), "log": usual_scale(name) == "log"}
+            | {key: getattr(column(name), key) for key in ("unit", "better")}
+            for name in names
         },
         "tasks": _tasks(frame, names),
         "methods": _methods(shown),
@@ -145,7 +147,8 @@ def _notices(variants: Sequence[Variant], runs: int, frame: pd.DataFrame) -> lis
         for run in (one.run for one in variants)
         if not run.is_finished
     ]
-    said = [f"Runs that are not finished: {len(unfinished)}. {' '.join(unfinished[:5])}"] if unfinished else []
+    some = " ".join([*unfinished[:5], *["…"] * (len(unfinished) > 5)])
+    said = [f"Runs that are not finished: {len(unfinished)}. {some}"] if unfinished else []
     if older := runs - len(variants):
         said.append(f"Older runs with the settings of later ones, left out: {older}.")
     if (frame.groupby(["task", "algorithm", "run", "lr"]).size() > MOST).any():
@@ -170,7 +173,7 @@ def _targets(rows: pd.DataFrame, metric: str) -> dict:
     levels = usual_levels(rows, metric) if column(metric).better else []
     if not levels:
         return {"levels": [], "rows": {}}
-    reached = bits_to_reach(rows, metric, levels).drop(columns=["task", "label", "level"]).to_dict("records")
+    reached = bits_to_reach(rows, metric, levels)[["algorithm", "bits", "round", "lr"]].to_dict("records")
     return {"levels": levels, "rows": grouped(reached, lambda row: row.pop("algorithm"))}
 
 

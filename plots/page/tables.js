@@ -1,6 +1,6 @@
 // The tables below the curves: bits to reach a level, claims, and runs.
 
-const levelInWords = (level, metric) => (data.metrics[metric].unit === "share" ? `${short(100 * level)} %` : short(level));
+const levelInWords = (level, metric) => (data.metrics[metric].unit === "share" ? `${short(100 * level, 12)} %` : short(level, 12));
 
 /** Bits to the usual levels, of curves with chosen runs. */
 function showTargets(tasks, view, runs) {
@@ -9,7 +9,7 @@ function showTargets(tasks, view, runs) {
   at("targets-side").textContent = better === "higher" ? "above" : "below";
   at("targets").replaceChildren(...tasks.map(task => {
     const { levels, rows } = task.targets[view.y] ?? { levels: [], rows: {} };
-    const why = better ? "no level lies between start and best" : "the task does not say which way is better";
+    const why = !(view.y in task.targets) ? "not measured" : better ? "no level lies between start and best" : "the task does not say which way is better";
     if (!levels.length) return make("p", { class: "note" }, `${task.label}: ${why}`);
     const chosen = new Set(runs.filter(run => run.task === task.name).map(run => run.curve));
     const shown = Object.entries(rows).filter(([name]) => chosen.has(name));
@@ -45,7 +45,7 @@ function showClaims() {
     make("code", {}, "python -m experiments.reproduce figure=demo")];
   if (!data.figures.length) at("claims").append(make("p", { class: "note" }, ...none));
   for (const [i, figure] of data.figures.entries()) {
-    const isNamed = ({ step_size }) => ["best", "paper's", "measured"].includes(step_size);
+    const isNamed = ({ step_size }) => Number.isNaN(Number(step_size));
     const [main, equal] = [figure.claims.filter(isNamed), figure.claims.filter(claim => !isNamed(claim))];
     const details = make("details", i ? {} : { open: "" }, make("summary", {}, make("strong", {}, figure.name), tally(main)));
     if (figure.note) details.append(make("p", { class: "notice" }, figure.note));
@@ -91,7 +91,7 @@ function runsTable({ y }, chosen) {
       make("a", { href: run.href }, run.folder), run.task, methods.get(run.method).label,
       ...keys.map(key => run.settings[key] ?? ""), run.seed,
       run.trials.map(({ lr, above }) => short(lr) + (above ? " (ends above its start)" : "")).join(", "),
-      ends.map(short).join(", "),
+      ends.map(end => short(end)).join(", "),
       `${run.axes.round.at(-1)} of ${run.rounds}`, run.status, run.workers, run.commit,
     ];
   });

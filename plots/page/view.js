@@ -87,11 +87,12 @@ const words = new Map(data.runs.map(run => [run, [
   ...Object.entries(run.settings).map(([key, value]) => `${key}=${value}`),
 ].join(" ").toLowerCase()]));
 
-/** The runs that are chosen and in which every word of the filter stands. A setting that a run lacks excludes nothing. */
+/** The runs that are chosen and in which every word of the filter stands, key=value up to its end. A setting that a run
+ * lacks excludes nothing. */
 function chosenRuns(view) {
-  const asked = view.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const asked = view.filter.toLowerCase().split(/\s+/).filter(Boolean).map(word => (/=./.test(word) ? `${word} ` : word));
   return data.runs.filter(run =>
     view.tasks.includes(run.task) && view.methods.includes(run.method) && view.seeds.includes(String(run.seed)) &&
     Object.entries(run.settings).every(([key, value]) => view[WITH + key].includes(value)) &&
-    asked.every(word => words.get(run).includes(word)));
+    asked.every(word => `${words.get(run)} `.includes(word)));
 }

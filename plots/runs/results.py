@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from common.errors import UsageError
+from common.names import unknown
 from plots.runs.best import Rule, metric_of, ranked
-from plots.runs.columns import higher_is_better, sign
+from plots.runs.columns import AXES, higher_is_better, sign
 from plots.runs.read import RunRecord, beside
 from plots.runs.seeds import geometric_mean
 from plots.runs.variants import distinguish, facets, variant_rows
@@ -49,6 +51,8 @@ class Results(pd.DataFrame):
         """
         if metric not in self:
             raise ValueError(f"{metric}: no run has this metric")
+        if x not in self:
+            raise UsageError(unknown(f"x={x}: no such column", x, AXES))
         wanted = [levels] if isinstance(levels, int | float) else list(levels)
         return self._told(bits_to_reach(self._by_method(), metric, wanted, x).drop(columns="label"))
 
@@ -107,9 +111,9 @@ def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
             ranks = ranked(rows, Rule(own))
             lr, best = ranks.index[0], rows[rows["lr"] == ranks.index[0]]
             ends = best[best["round"] == best["round"].max()][own].to_numpy(dtype=float)
-            geometric = not higher_is_better(own) and bool((ends > 0).all())
+            geometric = not higher_is_better(own) and bool((ends >= 0).all())
             found.append({
-                "task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "seeds": rows["seed"].nunique(),
+                "task": task, "algorithm": algorithm, "label": rows["label"].iloc[0], "seeds": best["seed"].nunique(),
                 "lr": lr, "edge": len(ranks) > 1 and lr in (ranks.index.min(), ranks.index.max()), "metric": own,
                 "value": ranks["value"].iloc[0],
                 "final": float(geometric_mean(ends) if geometric else ends.mean()), "final_low": ends.min(),

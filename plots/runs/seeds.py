@@ -35,11 +35,14 @@ def seeds_in_words(frame: pd.DataFrame) -> str:
     return "; ".join(f"{numbers} ({of})" for numbers, of in lists.items())
 
 
-def about_bits(frame: pd.DataFrame) -> dict[str, str]:
-    """What a caption says of axes of bits. With `cluster.groups` a group communicates as one worker."""
+def about_axes(frame: pd.DataFrame) -> dict[str, str]:
+    """What a caption says of axes of bits and seconds. With `cluster.groups` a group communicates as one worker."""
     grouped = frame["groups"].notna() if "groups" in frame else pd.Series([False])
     who = ["one worker"] * (not grouped.all()) + ["one group of workers"] * bool(grouped.any())
-    return {axis: said.format(" or ".join(who)) for axis, said in ABOUT_BITS.items()}
+    about = {axis: said.format(" or ".join(who)) for axis, said in ABOUT_BITS.items()}
+    if "trials" in frame and (frame["trials"] > 1).any():
+        about["seconds"] = "Seconds are those of all step sizes that a run trained together."
+    return about
 
 
 def in_order(values: pd.Series) -> str:

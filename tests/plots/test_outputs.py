@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from curve_support import claim
 from folder_support import folder, rewrite
 from matplotlib.figure import Figure
 
@@ -56,6 +57,17 @@ def test_no_page_is_written_through_a_link_in_the_results(results, tmp_path, cap
     assert outside.read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize("link", ["plots", "plots/grad_norm-over-bits.csv"])
+def test_no_picture_is_written_through_a_link_in_the_results(results, link, tmp_path, capsys):
+    outside, place = tmp_path / "outside", results / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(outside)
+    with pytest.raises(SystemExit, match="2"):
+        plot.main([f"results_dir={results}"])
+    assert f"error: {place}: a link, " in capsys.readouterr().err
+    assert not outside.exists()
+
+
 def test_no_cell_of_a_csv_is_a_formula(tmp_path):
     odd = {"=1+1": "=cmd()", "plain": "+1", "@a": "-1e-3", "+b": "-1+cmd|' /C calc'!A0"}
     tables.write_csv(pd.DataFrame([odd | {"value": -2.0}]), tmp_path / "odd.csv")
@@ -95,8 +107,8 @@ def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
     folder(tmp_path, "odd", algorithm="odd", status="failed", reached=20)
     seeds = "0 (Noisy and Odd); 0, 1 (Plain)"
     said = (
-        "Noisy on toy, seed 1, is not finished (round 50 of 100): left out\n"
-        "Odd on toy, seed 0, is not finished (round 20 of 100): taken as far as it came\n"
+        "Noisy on toy, seed 1, lr=0.1, is not finished (round 50 of 100): left out\n"
+        "Odd on toy, seed 0, lr=0.1, is not finished (round 20 of 100): taken as far as it came\n"
     )
     plot.main([f"results_dir={tmp_path}", "x=rounds", f"out={tmp_path / 'it.svg'}"])
     printed = capsys.readouterr().out
@@ -184,6 +196,19 @@ def test_the_metric_and_what_is_counted_can_be_asked_for(rows: pd.DataFrame) -> 
     assert levels[0][1]["Noisy"][0] == "1.2e3"  # 40 · 30: 0.5 + 0.4 · 30/100 ≥ 0.6
 
 
+def test_captions_say_what_seeds_and_seconds_are(tmp_path: Path) -> None:
+    for seed, lr in ((0, 0.1), (1, 0.3)):
+        folder(tmp_path, f"a{seed}", seed=seed, lrs=(lr,))
+    folder(tmp_path, "b", algorithm="noisy", lrs=(0.1, 0.2))
+    best, ends, levels = (
+        caption for caption, _ in parts(latex_tables(variant_rows(distinguish(find(tmp_path))), x="seconds"))
+    )
+    assert "seeds" not in best.partition(".")[0]
+    assert best.endswith("Without a step size that every seed finished, so with the smallest: Plain on toy.")
+    assert ends.endswith("at the last evaluation.")
+    assert "Seconds are those of all step sizes that a run trained together. Of several seeds" in levels
+
+
 # What `python -m plots.plot` draws, says and refuses
 
 
@@ -240,6 +265,7 @@ def test_one_seed_one_method_one_step_size(two_methods, drawn):
         ("tusk=toy", "tusk: no such key; did you mean task? Valid: x, y, study, task,"),
         ("y=gard_norm", "did you mean grad_norm? Valid: bits_up,"),
         ("lr=0.3", "lr=0.3: no run has this step size; there are best, 0.1, 0.2"),
+        ("network.workers=0", "network.workers=0: Input should be greater than or equal to 1"),
         ("network.topology=star", "network.topology=star: Input should be 'rank0', 'sharded'"),
         ("out=picture.doc", "out=.doc: no such choice; Valid: .pdf, .png, .svg,"),
     ],
@@ -285,6 +311,15 @@ def test_by_default_the_best_step_size_of_each_is_drawn(folders, tmp_path, monke
     assert text.startswith("# A toy\n\n![A toy](toy.png)\n\n*Each method with the step size")
     assert "tried: 2 of 2 best step sizes.*\n\n**Runs of commit abcdef0**\n\nUp to" in text
     assert {file.name for file in target.iterdir()} == {"toy.pdf", "toy.png", "toy.csv", "report.md"}
+
+
+def test_claims_have_the_figures_words_for_published_step_sizes(folders, undrawn, tmp_path: Path) -> None:
+    options = {"subject": "plain", "reference": "noisy", "within": 2.0}
+    published = {"published": {"plain": 0.1, "noisy": 0.5}, "published_as": "theory's"}
+    figure = TOY.replace(**published, claims=(claim("1", "low", "reaches_level", **options),))
+    publish(rows_of(folders, figure), figure, tmp_path / "out")
+    found = pd.read_csv(tmp_path / "out" / "claims.csv", dtype=str)["step_size"]
+    assert found.tolist() == ["theory's", "best", "0.1", "0.5"]
 
 
 def test_a_run_that_was_stopped_is_not_said_to_diverge(undrawn, tmp_path: Path) -> None:

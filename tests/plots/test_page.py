@@ -105,7 +105,7 @@ def test_best_step_sizes_and_bits_to_levels_are_those_of_the_rules(tmp_path):
     expected = bits_to_reach(variant_rows(distinguish(find(tmp_path))), "grad_norm", levels)
     for name, some in expected.groupby("algorithm"):
         assert [cell["bits"] for cell in rows[name]] == [None if bits != bits else bits for bits in some["bits"]]
-    assert rows["noisy"][-1] == dict.fromkeys(("bits", "round", "lr", "bits_min", "bits_max"))
+    assert rows["noisy"][-1] == dict.fromkeys(("bits", "round", "lr"))
 
 
 def test_modelled_seconds_are_those_of_the_network(tmp_path):

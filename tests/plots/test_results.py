@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from folder_support import folder, rewrite
 
+from common.errors import UsageError
 from plots.runs import columns
 from plots.runs.columns import Column, declare, higher_is_better, in_words, metric_among
 from plots.runs.find import find
@@ -76,6 +77,8 @@ def test_bits_to_a_level_by_direction(rows: Results, tmp_path: Path) -> None:
         assert found["lr"].tolist() == [0.2]
     both = rows.bits_to("grad_norm", [1.5, 1e-300])
     assert both.loc[both["level"] == 1e-300, "bits"].isna().all()
+    with pytest.raises(UsageError, match="x=rounds: no such column; did you mean round"):
+        rows.bits_to("grad_norm", 1.0, x="rounds")
     with pytest.raises(ValueError, match="no rows"):
         rows[rows["seed"] == 9].bits_to("grad_norm", 1.0)
 
@@ -87,6 +90,22 @@ def test_settings_that_tasks_do_not_share_are_columns_too(tmp_path: Path) -> Non
     assert rows.settings == ["rounds"]  # the batch size follows from the task
     assert rows.groupby("task")["rounds"].unique().map(list).to_dict() == {"a": [100], "b": [200]}
     assert set(rows["method"]) == {"plain"}
+
+
+def test_null_and_a_class_are_values_of_one_setting(tmp_path: Path) -> None:
+    folder(tmp_path, "a", lr_schedule=None)
+    folder(tmp_path, "b", lr_schedule___target_="experiments.training.schedules.step_decay")
+    rows = results(find(tmp_path))
+    assert rows.settings == ["lr_schedule"]
+    assert rows.best()["lr_schedule"].dropna().tolist() == ["step_decay"]
+
+
+def test_a_seed_that_ends_at_zero_makes_the_mean_zero_and_only_seeds_of_the_step_size_count(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        folder(tmp_path, f"a{seed}", seed=seed, norm=lambda t, lr, seed: float(seed or t < 100))
+    folder(tmp_path, "c", seed=2, lrs=(0.3,))
+    best = results(find(tmp_path)).best().iloc[0]
+    assert (best["lr"], best["final"], best["final_high"], best["seeds"]) == (0.1, 0.0, 1.0, 2)
 
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "results.md"
