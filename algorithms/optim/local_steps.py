@@ -1,7 +1,9 @@
 """Methods with local steps around any torch optimizer."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
+from numbers import Number
 from typing import Any
 
 import torch
@@ -77,7 +79,6 @@ class LocalSteps(torch.optim.Optimizer):
         self.rank, self.workers = (nodes.rank, nodes.size) if nodes else (0, 1)
         self._has_started = False
         super().__init__(inner.param_groups, inner.defaults)
-        self.param_groups, self.state = inner.param_groups, inner.state
         for kind in ("state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
             setattr(self, f"_optimizer_{kind}_hooks", getattr(inner, f"_optimizer_{kind}_hooks"))
         self._flat = Flat([param for group in self.param_groups for param in group["params"]])
@@ -91,30 +92,52 @@ class LocalSteps(torch.optim.Optimizer):
                 dist.broadcast(x, group=group, group_src=0)
             self._wire = ConsistentGatherBroadcast(self.algorithm, seed, nodes, period=self.algorithm.period)
         self._flat.write(x)
-        for param in self._flat.params:
-            self.state[param]  # torch's checkpoint functions make a step where there is no state at all
+        self._fill_state()
         self._replica = self.algorithm.start_replica(x)
         self._worker = replace(self.algorithm.start_workers(x, torch.tensor([self.rank])), x=None)
         serves = self.rank == 0 and (not nodes or nodes.leads)
         self._server = self.algorithm.start_server(x) if serves else None
+        self._at_x = True  # no step since the start or the last exchange
         self._has_started = True
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The inner optimizer's, which makes new ones when it loads a state."""
+        return self.inner.param_groups
+
+    @param_groups.setter
+    def param_groups(  # pyright: ignore[reportIncompatibleVariableOverride]
+        self, groups: list[dict[str, Any]]
+    ) -> None:
+        """Torch's constructor sets its own."""
+
+    @property
+    def state(self) -> Any:
+        """The inner optimizer's."""
+        return self.inner.state
+
+    @state.setter
+    def state(self, state: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Torch's constructor sets its own."""
 
     def add_param_group(self, param_group: dict) -> None:
         """Raises ValueError: add groups to the inner optimizer before."""
         if self._has_started:
             raise ValueError("add parameter groups to the inner optimizer, before you wrap it in LocalSteps")
-        super().add_param_group(param_group)
 
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
         self, closure: Callable[[], Any] | None = None
     ) -> Any:
         """Make one step of the inner optimizer, and an exchange after step H, 2H, …
 
+        The first step after the start or an exchange takes over parameters that were changed alike on all ranks.
         Returns what `closure` returned. Raises Disagreement where a rank differs from the others, ValueError where
         parameters changed their form, FloatingPointError where this rank's model is not finite (the others raise
         Disagreement), and LostContact. The inner step is then done, and nothing else has changed.
         """
         check_not_alone(self._wire)
+        self._read_x()
+        self._at_x = False
         loss = self._step_inner(closure)
         self.t += 1
         if self.algorithm.stages(self.t):
@@ -126,6 +149,8 @@ class LocalSteps(torch.optim.Optimizer):
 
         As in torch, tensors of the inner state are not copied: the next step changes them.
         """
+        self._read_x()
+        self._fill_state()
         found = self.inner.state_dict()
         own = self._state(_states_in_order(found))
         first = min(found["state"])
@@ -139,6 +164,10 @@ class LocalSteps(torch.optim.Optimizer):
         Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
         inner optimizer, shapes of parameters or parameter groups; then nothing has changed.
         """
+        hooks = self._optimizer_load_state_dict_pre_hooks  # the inner optimizer has the same
+        for hook in hooks.values():  # before the check
+            changed = hook(self.inner, state_dict)
+            state_dict = state_dict if changed is None else changed
         try:
             states = {number: dict(one) for number, one in state_dict["state"].items()}
             [own] = [one.pop(_STATE_KEY) for one in states.values() if _STATE_KEY in one]
@@ -150,17 +179,34 @@ class LocalSteps(torch.optim.Optimizer):
             ) from error
         check_names(state_dict["param_groups"], self.param_groups)
         check_state(own, here, here["of"], type(self).__name__)
-        self.inner.load_state_dict({**state_dict, "state": states})
-        self.param_groups, self.state = self.inner.param_groups, self.inner.state  # torch made new ones
+        called = dict(hooks)
+        hooks.clear()
+        try:
+            self.inner.load_state_dict({**state_dict, "state": states})
+        finally:
+            hooks.update(called)
         own = to_device(own, self._flat.device)
         self._worker = from_dicts(own["worker"], self._worker)
         self._replica = from_dicts(own["replica"], self._replica)
         self._server = from_dicts(own["server"], self._server)
         self.t, self.skipped, self.meter = own["t"], own["skipped"], BitCounter(**own["meter"])
         self._flat.write(own["x"])
+        self._at_x = torch.equal(own["x"], self._replica.x)
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("LocalSteps cannot be copied or pickled: save its state_dict()")
+
+    def _fill_state(self) -> None:
+        """Torch's checkpoint functions make a step where there is no state at all."""
+        for param in self._flat.params:
+            self.state[param]
+
+    def _read_x(self) -> None:
+        """Take over parameters that were changed since the start or the last exchange, such as loaded weights."""
+        if self._at_x and self.algorithm.has_common_model:
+            with suppress(ValueError):  # the next exchange raises it on all ranks
+                self._flat.check()
+                self._replica = replace(self._replica, x=self._flat.read(self._replica.x))
 
     def _step_inner(self, closure: Callable[[], Any] | None) -> Any:
         """The inner step with gradients without GradScaler's scale; no step where it found an infinity."""
@@ -229,7 +275,7 @@ class LocalSteps(torch.optim.Optimizer):
         self._replica = self.algorithm.replica(down, replica, lr, t)
         worker = self.algorithm.sync_workers(worker, self._replica, t)
         self._flat.write(worker.x[0])
-        self._worker, self._server = replace(worker, x=None), server
+        self._worker, self._server, self._at_x = replace(worker, x=None), server, True
         self.meter.count(self.algorithm, len(x), t, self._flat.dtype)
 
     def _local_model(self) -> Tensor:
@@ -245,8 +291,9 @@ class LocalSteps(torch.optim.Optimizer):
 
     def _settings(self) -> list[dict[str, Any]]:
         """Settings of the parameter groups, which all ranks must share."""
-        plain = [{name: value for name, value in group.items() if name != "params"} for group in self.param_groups]
-        return [{k: v.tolist() if isinstance(v, Tensor) else v for k, v in group.items()} for group in plain]
+        return [
+            {name: _plain(value) for name, value in group.items() if name != "params"} for group in self.param_groups
+        ]
 
     def _state(self, inner: list[Any]) -> dict[str, Any]:
         """This object's own state, for these states of the inner optimizer."""
@@ -271,6 +318,15 @@ def _states_in_order(state_dict: dict[str, Any]) -> list[Any]:
     """The parameters' states in order, without empty ones. Keys of parameters may be numbers or names."""
     params = (param for group in state_dict["param_groups"] for param in group["params"])
     return [state for param in params if (state := state_dict["state"].get(param))]
+
+
+def _plain(value: Any) -> Any:
+    """A setting as numbers and strings. Other objects have addresses, so their class stands for them."""
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return tuple(map(_plain, value))
+    return value if isinstance(value, Number | str | None) else type(value).__name__
 
 
 def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:

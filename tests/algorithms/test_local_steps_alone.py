@@ -175,6 +175,65 @@ def test_torchs_own_tools_carry_the_state_between_two_exchanges_and_make_no_step
     assert digest(restarted) == digest(optimizer)
 
 
+@pytest.mark.parametrize("saved", [False, True], ids=["", "saved"])
+@pytest.mark.parametrize("exchanged", [0, 2])
+def test_weights_loaded_at_the_start_or_after_an_exchange_are_the_new_model(exchanged: int, saved: bool) -> None:
+    """They are no local progress."""
+    net = network()
+    optimizer = LocalSteps(SGD(net.parameters(), lr=0.0), "diloco", period=2)
+    if exchanged:
+        train(net, optimizer, steps=exchanged)
+    net.load_state_dict({name: torch.full_like(value, 5.0) for name, value in net.state_dict().items()})
+    if saved:
+        optimizer.load_state_dict(from_file(optimizer.state_dict()))
+    assert (train(net, optimizer, steps=2) == 5).all()
+
+
+def test_a_refused_exchange_leaves_local_progress_as_it_is() -> None:
+    net = network()
+    optimizer = LocalSteps(SGD(net.parameters(), lr=0.1), "diloco", period=2, outer_lr=1.0, outer_momentum=0.0)
+    net[0].requires_grad_(False)
+    with pytest.raises(ValueError, match="step 2: parameters were frozen"):
+        train(net, optimizer, steps=2)
+    net[0].requires_grad_(True)
+    before = vector(net)
+    optimizer.param_groups[0]["lr"] = 0.0
+    assert_same(train(net, optimizer, steps=2)[-1], before)
+
+
+def test_a_state_loaded_into_the_optimizer_inside_leaves_one_set_of_groups() -> None:
+    net = network()
+    inner = SGD(net.parameters(), lr=0.1)
+    optimizer = LocalSteps(inner, "diloco", period=2)
+    inner.load_state_dict(SGD(network().parameters(), lr=0.1).state_dict())
+    optimizer.param_groups[0]["lr"] = 0.0
+    before = vector(net)
+    assert torch.equal(train(net, optimizer, steps=1)[0], before)
+    optimizer.load_state_dict(from_file(optimizer.state_dict()))
+    assert optimizer.t == 1
+
+
+def test_load_hooks_run_once_and_before_the_check() -> None:
+    net = network()
+    optimizer, called = LocalSteps(AdamW(net.parameters(), LR), "diloco", period=2), []
+    train(net, optimizer, steps=1)
+    state = optimizer.state_dict()
+    optimizer.register_load_state_dict_pre_hook(lambda inner, given: called.append(inner) or given["own"])
+    optimizer.load_state_dict({"own": state})
+    assert called == [optimizer.inner]
+    before, state["state"][0]["exp_avg"] = digest(optimizer), torch.ones(5, 3)
+    with pytest.raises(ValueError, match="digest"):
+        optimizer.load_state_dict({"own": state})
+    assert digest(optimizer) == before
+
+
+def test_objects_in_a_group_are_compared_by_their_class() -> None:
+    net = network()
+    groups = [{"params": list(net.parameters()), "own": [object(), (1, torch.tensor(2))]}]
+    [settings] = LocalSteps(SGD(groups, 0.1), "diloco")._settings()
+    assert settings["own"] == ("object", (1, 2))
+
+
 def test_a_sparse_gradient_is_the_inner_optimizers_alone() -> None:
     """What crosses are models."""
     tables = [torch.nn.Embedding(4, 2, sparse=sparse) for sparse in (True, False)]
