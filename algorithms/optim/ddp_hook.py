@@ -1,5 +1,6 @@
 """Compressed gradients in DistributedDataParallel: a communication hook, with any torch optimizer."""
 
+import weakref
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, NoReturn
@@ -66,7 +67,13 @@ class CompressedGradients:
         alike = self._identity() | {"rank": "any"}
         check_consistency(self._flat.device, self._groups[0], **alike)
         # DDP calls no hook for parameters that are converted after it was made. Ranks would silently drift apart.
-        self._flat.params[0].register_post_accumulate_grad_hook(lambda param: self._flat.check())
+        alive = weakref.ref(self)  # the parameter outlives the hook
+
+        def check(param: Tensor) -> None:
+            if own := alive():
+                own._flat.check()
+
+        self._flat.params[0].register_post_accumulate_grad_hook(check)
         return CompressedMean(self.algorithm, self._flat.zeros(), self.seed, nodes, self._scaler)
 
     @property

@@ -303,6 +303,17 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
     torch.testing.assert_close(found["x"].double(), harness(SIGN), rtol=0, atol=LR / 5)
 
 
+def test_a_hook_that_is_gone_checks_nothing() -> None:
+    net = network()
+    with group_of_one():
+        hook = compressed(net.parameters(), SIGN)
+        net.bfloat16()
+        with pytest.raises(ValueError, match=r"is .*bfloat16"):
+            loss(net, 0).backward()
+        del hook
+        loss(net, 0).backward()
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
