@@ -26,7 +26,10 @@ _ALIKE = ("t", "skipped", "meter")  # on all ranks
 
 
 def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
-    """This rank's tensors for `dcp.save`, by dotted names. Raises TypeError for another optimizer."""
+    """This rank's tensors for `dcp.save`, by dotted names. Raises TypeError for another optimizer.
+
+    Keys of your own in parameter groups are saved if JSON can hold their values.
+    """
     if not isinstance(optimizer, CompressedOptimizer):
         raise TypeError(
             f"{type(optimizer).__name__}: distributed_state takes a CompressedOptimizer; "
@@ -35,7 +38,8 @@ def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
     saved = optimizer.state_dict()
     state = round_state(saved)
     of = {name: value for name, value in state["of"].items() if name != "rank"}
-    alike = {name: state[name] for name in _ALIKE} | {"param_groups": saved["param_groups"]}
+    groups = [{name: value for name, value in group.items() if _fits_json(value)} for group in saved["param_groups"]]
+    alike = {name: state[name] for name in _ALIKE} | {"param_groups": groups}
     text = json.dumps({"of": of, **alike}, default=float)
     about = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
     parts = {"alike": {"about": about, **state["replica"]}, f"worker-{optimizer.rank}": state["worker"]}
@@ -46,6 +50,14 @@ def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
         found = {name: leaf for name, leaf in leaves(node) if isinstance(leaf, Tensor)}
         flat |= {f"{part}.{name}": leaf for name, leaf in found.items()} | {f"{part}.digest": _digest(found)}
     return flat
+
+
+def _fits_json(value: Any) -> bool:
+    try:
+        json.dumps(value, default=float)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
 
 
 def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str], key: str = "optimizer") -> None:

@@ -217,6 +217,14 @@ def test_what_is_not_there_or_of_something_else_is_refused(folder: Path, tmp_pat
         distributed_state(LocalSteps(torch.optim.SGD(network().parameters()), "local_sgd"))  # pyright: ignore
 
 
+def test_keys_of_ones_own_are_saved_if_json_can_hold_them(tmp_path: Path) -> None:
+    _, optimizer = begun(ALGORITHMS["cd_adam"])
+    optimizer.param_groups[0].update(name="all", tag=object(), mask=torch.ones(2))
+    dcp.save({"optimizer": distributed_state(optimizer)}, checkpoint_id=tmp_path)
+    load_distributed(optimizer, tmp_path)
+    assert optimizer.param_groups[0]["name"] == "all"
+
+
 @pytest.mark.parametrize("name", ["alike.x", "alike.about", "server-0.memory", "worker-0.memory"])
 def test_a_tensor_that_is_not_what_was_saved_is_noticed(name: str, tmp_path: Path) -> None:
     """Whatever the file says of itself."""
