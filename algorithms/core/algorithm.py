@@ -301,7 +301,7 @@ class Algorithm:
         ours = self.uplink.compressor
         ours = self.downlink.compressor if isinstance(ours, Identity) else ours
         for one in (self.uplink.compressor, self.downlink.compressor) if compressor is None else (ours,):
-            if isinstance(one, Unscaled) and not isinstance(compressor, Unscaled):
+            if isinstance(one, Unscaled) and compressor != one:
                 raise ValueError(
                     f"compressor={compressor}: this method moves by {one}, and its step size is for that"
                 )

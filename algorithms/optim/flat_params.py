@@ -19,8 +19,8 @@ class Flat:
         self.params = [param for param in params if param.requires_grad]
         self._frozen = [param for param in params if not param.requires_grad]
         self.shapes = [list(param.shape) if param.requires_grad else "frozen" for param in params]
-        if not self.params:
-            raise ValueError("no parameter requires a gradient")
+        if not any(param.numel() for param in self.params):
+            raise ValueError("no parameter requires a gradient" + (", except for empty ones" if self.params else ""))
         _check_not_sharded(self.params)
         if any(param.is_complex() for param in self.params):
             raise ValueError("a parameter is complex: store it as torch.view_as_real, two real numbers each")

@@ -129,7 +129,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def _start(self) -> None:
         """Set up the states before the first round, the same on all ranks. An error leaves all as it was."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
-        active = [number for number, params in enumerate(groups) if params]
+        active = [number for number, params in enumerate(groups) if any(param.numel() for param in params)]
         flat = Flat([param for group in self.param_groups for param in group["params"]])
         of_params = {number: [param.numel() for param in groups[number]] for number in active}
         sizes = tuple(map(sum, of_params.values()))
@@ -147,7 +147,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             with contact():
                 dist.broadcast(x, group=self._group, group_src=0)
         flat.write(x)
-        self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have parameters
+        self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have coordinates
         self._settings, self._current = settings, current  # of the last round
         self._replicas = initial.start_replica(x)
         self._workers = initial.start_workers(x, torch.tensor([self.rank]))

@@ -1,8 +1,9 @@
 """Settings of parameter groups: lr and an algorithm's hyperparameters, read in every step."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
+from itertools import accumulate
 from math import inf
 from typing import Any, Literal
 
@@ -71,9 +72,29 @@ def resolve_algorithm(
 
 
 def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
-    """The algorithm, with a scale for each parameter if `partition` is "layer". Raises ValueError."""
+    """The algorithm, with a scale for each parameter if `partition` is "layer". sizes: of the parameters.
+
+    Raises ValueError. It also rejects a layout with a block that reaches from one parameter into the next.
+    """
     check_words(with_partition, locals())
-    return algorithm if partition == "whole" else algorithm.with_blocks(sizes)
+    _check_layouts(algorithm, sizes)
+    return algorithm if partition == "whole" else algorithm.with_blocks([size for size in sizes if size])
+
+
+def _check_layouts(node: Any, sizes: Sequence[int]) -> None:
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if field.name == "layout":
+            ends = list(accumulate(block.size for block in value))
+            places = list(accumulate(sizes))
+            wrong = [number for number, place in enumerate(places) if place not in (0, *ends)]
+            if wrong and ends[-1:] == places[-1:]:  # `check` tells of another sum
+                raise ValueError(
+                    f"layout: no block ends where parameter {wrong[0]} does, after {places[wrong[0]]} coordinates; "
+                    "give the blocks in the order of the parameters"
+                )
+        elif is_dataclass(value):
+            _check_layouts(value, sizes)
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -90,8 +111,8 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
         if name in group and name not in names:
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, nothing else")
     for name in group:
-        is_own = any(name in known or known in name for known in names)  # such as weight_decay_end
-        if not is_own and get_close_matches(name, names, 1, cutoff=0.9):
+        is_own = any(name == known or name.startswith(f"{known}_") or name.endswith(f"_{known}") for known in names)
+        if not is_own and get_close_matches(name, names, 1, cutoff=0.8):  # weight_decay_end is its own
             raise ValueError(f"{name}={group[name]}: {unlike('option of a group', name, names)}")
 
 

@@ -220,6 +220,14 @@ def optimized(algorithm: Algorithm) -> CompressedOptimizer:
     return CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
 
 
+def swapped() -> CompressedOptimizer:
+    """The layout has a matrix of 20 coordinates first, split in two, and the model its bias."""
+    layout = laid_out([("top", (2, 5), "matrix"), ("bottom", (2, 5), "matrix"), ("bias", (2,), "vector")])
+    params = [torch.nn.Parameter(torch.zeros(size)) for size in (20, 2)]
+    CompressedOptimizer(params, muon(Identity(), layout), lr=0.1)
+    return CompressedOptimizer(params[::-1], muon(Identity(), layout), lr=0.1)
+
+
 test_what_cannot_work_is_refused = refusals(
     (lambda: check_layout(LAYOUT, problem.D + 1), "blocks of 27 coordinates in all; the vectors have d = 28"),
     (lambda: load_method("muon").check(problem.D), "needs layout=, the shapes and roles"),
@@ -229,6 +237,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: cuts(load_method("demo", layout=LAYOUT), problem.D, 2), r"cluster\.server=rank0"),
     (lambda: cuts(powersgd(Identity(), LAYOUT), problem.D, 2), "PowerSGD: may need the whole vector"),
     (lambda: cuts(ef21_muon(TopK(k=2), LAYOUT), problem.D, 2), "EF21Muon: may need the whole vector"),
+    (lambda: swapped(), "layout: no block ends where parameter 0 does, after 2 coordinates; give the blocks in the"),
     (lambda: optimized(powersgd(Identity(), LAYOUT)), "PowerSGD: has several exchanges in a round"),
     (lambda: optimized(ef21_muon(TopK(k=2), LAYOUT)), "a server or replica of its own"),
     (lambda: powersgd(Identity(), LAYOUT, rank=0), "rank=0: must be at least 1"),

@@ -12,7 +12,8 @@ from small_network import train as train_for
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR
 
-from algorithms.compressors import Bf16, Blocks, Fp16, Identity, RandomK, ScaledSign, TopK
+from algorithms.compressors import Bf16, Blocks, Fp16, Identity, Integers, RandomK, ScaledSign, Sign, TopK
+from algorithms.compressors.base import Compressor
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
@@ -22,6 +23,7 @@ from algorithms.methods.error_feedback import error_feedback
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.methods.sgd import sgd
 from algorithms.optim.optimizer import CompressedOptimizer
+from algorithms.optim.param_groups import Partition
 from algorithms.registry import load_method, names, parameters
 from algorithms.utils.layout import laid_out
 
@@ -126,6 +128,10 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
         ({"compressor": "top_k"}, r"compressor='top_k': must be a Compressor, such as TopK\(k=3\), or None"),
         ({"eps": 1e-8}, r"eps=1e-08: ε is ν of the update rule, as in update=AMSGrad\(nu=1e-8\)"),
         ({"foreach": None}, "foreach=None: a group of this method may set lr, weight_decay, betas, compressor"),
+        ({"compressors": None}, "no option of a group 'compressors'; did you mean compressor"),
+        ({"weight_decays": 0.1}, "no option of a group 'weight_decays'; did you mean weight_decay"),
+        ({"beta": (0.9, 0.99)}, "no option of a group 'beta'; did you mean betas"),
+        ({"lrs": 0.1}, "no option of a group 'lrs'; did you mean lr"),
         ({"weight_dacay": 1.0}, "weight_dacay=1.0: no option of a group 'weight_dacay'; did you mean weight_decay"),
         ({"algorithm": "cd_adam"}, "ZeroRedundancyOptimizer"),
         ({"momentum": 0.9}, "momentum=0.9"),
@@ -148,6 +154,22 @@ def test_what_sends_all_cannot_compress_a_group() -> None:
         with pytest.raises(ValueError, match=r"this method sends everything uncompressed, by \w+\(.*\); take"):
             CompressedOptimizer([{"params": network().parameters(), "compressor": ScaledSign()}], method, lr=0.1)
         assert method.with_compressor(Fp16()) == amsgrad(Fp16(), AMSGrad())
+
+
+def test_keys_of_ones_own_may_be_made_of_settings() -> None:
+    net = network()
+    own = {"initial_lr": 1.0, "weight_decay_end": 0.1, "name": "all", "lr_scale": 2.0}
+    optimizer = CompressedOptimizer([{"params": net.parameters(), **own}], SIGN, lr=0.1)
+    assert own.items() <= optimizer.param_groups[0].items()
+
+
+@pytest.mark.parametrize(
+    ("name", "compressor"), [("distributed_lion", Sign(zero=True)), ("int_sgd", Sign()), ("int_sgd", Integers(9))]
+)
+def test_a_group_takes_no_other_code_where_steps_are_the_codes_themselves(name: str, compressor: Compressor) -> None:
+    groups = [{"params": network().parameters(), "compressor": compressor}]
+    with pytest.raises(ValueError, match=r"this method moves by \w+\(.*\), and its step size is for that"):
+        CompressedOptimizer(groups, name, lr=0.1)
 
 
 def test_a_group_s_compressor_leaves_what_has_another_one() -> None:
@@ -203,6 +225,17 @@ def test_a_group_without_parameters_is_left_out() -> None:
     optimizer = CompressedOptimizer(groups, SIGN, lr=0.05)
     assert torch.equal(train(net, optimizer), train(other, CompressedOptimizer(other.parameters(), SIGN, lr=0.02)))
     assert [group.bits for group in optimizer.meter.groups] == [0, optimizer.meter.bits]
+
+
+@pytest.mark.parametrize("partition", ["whole", "layer"])
+def test_empty_parameters_stay_empty(partition: Partition) -> None:
+    net, other, empty = network(), network(), [torch.nn.Parameter(torch.zeros(0, 3)) for _ in range(2)]
+    groups = [{"params": [empty[0]]}, {"params": [empty[1], *net.parameters()]}]
+    optimizer = CompressedOptimizer(groups, SIGN, lr=0.05, partition=partition)
+    alone = CompressedOptimizer(other.parameters(), SIGN, lr=0.05, partition=partition)
+    assert torch.equal(train(net, optimizer), train(other, alone))
+    with pytest.raises(ValueError, match="no parameter requires a gradient, except for empty ones"):
+        CompressedOptimizer(empty, SIGN, lr=0.05)
 
 
 def grouped(seed: int = 0) -> tuple[torch.nn.Module, CompressedOptimizer]:
