@@ -80,7 +80,8 @@ class RandomK(Sparsifier):
         """The coordinates each seed stands for: int64 [..., k]."""
         k = self.count(d)
         distinct, which = seed.cpu().unique(return_inverse=True)
-        draws = [torch.randperm(d, generator=torch.Generator().manual_seed(s))[:k] for s in distinct.tolist()]
+        generators = [torch.Generator().manual_seed(s) for s in distinct.tolist()]
+        draws = [torch.randperm(d, generator=one, device="cpu")[:k] for one in generators]
         return torch.stack(draws)[which.squeeze(-1)]
 
 

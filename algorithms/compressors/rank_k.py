@@ -76,4 +76,4 @@ class RankK(Compressor):
     def _draw(self, key: MessageKey) -> Tensor:
         """Q of all matrices side by side: [W, Σ n·r], or [Σ n·r] for the server's message."""
         count = sum(rows * columns for rows, columns in self._sides(rows=False))
-        return key.draw(lambda generator: torch.randn(count, dtype=torch.float64, generator=generator))
+        return key.draw(lambda it: torch.randn(count, dtype=torch.float64, generator=it, device="cpu"))

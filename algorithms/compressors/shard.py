@@ -136,5 +136,5 @@ def uniform(name: str, key: MessageKey | None, x: Tensor, shard: Shard) -> Tenso
     """
     if key is None:
         raise ValueError(f"{name} draws from a key: pass one that names seed, direction, round and workers")
-    drawn = key.draw(lambda generator: torch.rand(shard.d, dtype=torch.float64, generator=generator))
+    drawn = key.draw(lambda generator: torch.rand(shard.d, dtype=torch.float64, generator=generator, device="cpu"))
     return drawn[..., shard.begin : shard.end].to(x.device).expand(x.shape)

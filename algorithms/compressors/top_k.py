@@ -84,6 +84,11 @@ class TopK(Sparsifier):
 
     index_bits: Literal["packed", "elias_fano", 32] = 32  # of an index; packed: ⌈log₂ d⌉; elias_fano: log₂(d/k) + 2
 
+    def check(self, d: int) -> None:
+        super().check(d)
+        if d > 2**31:
+            raise ValueError(f"d = {d}: an index of {self.name} has 32 bits, for up to 2^31; take partition=layer")
+
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
         if shard.is_whole and _is_long(x):
             indices = largest(_magnitude(x), self.count(shard.d))

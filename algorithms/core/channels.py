@@ -80,6 +80,12 @@ class Channel(ABC):
 
     def check(self, d: int) -> None:
         """Raise ValueError when vectors of d coordinates cannot be sent."""
+        try:
+            hash(self.compressor)
+        except TypeError as error:
+            raise ValueError(
+                f"{self.compressor}: {error}; make it a frozen dataclass, and its options numbers, strings or tuples"
+            ) from error
         self.compressor.check(d)
 
     def _refuse_biased(self, name: str) -> None:

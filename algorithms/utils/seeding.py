@@ -38,8 +38,9 @@ class MessageKey(NamedTuple):
     def seeds(self) -> Tensor:
         """int64 seeds: [W] for the messages of W workers, [] for the server's."""
         if self.workers is None:
-            return torch.tensor(keyed_seed(self.seed, self.direction, "server", self.round))
-        return torch.tensor([keyed_seed(self.seed, self.direction, i, self.round) for i in self.workers])
+            return torch.tensor(keyed_seed(self.seed, self.direction, "server", self.round), device="cpu")
+        seeds = [keyed_seed(self.seed, self.direction, i, self.round) for i in self.workers]
+        return torch.tensor(seeds, device="cpu")
 
     def draw(self, sample: Callable[[torch.Generator], Tensor]) -> Tensor:
         """Call `sample` with each message's own generator, on the CPU, and stack what it draws: [W, n], or [n]."""

@@ -1,6 +1,7 @@
 """Compressors: what all keep, values against plain loops, and what is particular to each."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -18,6 +19,7 @@ from algorithms.compressors import (
     Chain,
     ChunkTopK,
     ChunkTopKBins,
+    Compressor,
     Dynamic4,
     Fp8,
     Fp16,
@@ -31,6 +33,7 @@ from algorithms.compressors import (
     Nuqsgd,
     Qsgd,
     RandomK,
+    RankK,
     ScaledSign,
     Sign,
     SignMean,
@@ -38,6 +41,8 @@ from algorithms.compressors import (
     UniformQuantize,
 )
 from algorithms.compressors.blocks import buckets
+from algorithms.core.channels import Direct
+from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import MessageKey
 from experiments.contracts.test_compressor import TestCompressor, vectors
 
@@ -328,6 +333,22 @@ def test_what_contracts_and_what_does_not():
     assert float(lost) == pytest.approx(1 - Int4(64).pi(64), rel=1e-9)
 
 
+LAYOUT = laid_out([("weight", (4, 5), "matrix")])
+
+
+@pytest.mark.parametrize("compressor", [RandomK(k=3), Qsgd(), RankK(1, LAYOUT)], ids=repr)
+def test_draws_are_from_the_cpu_whatever_the_default_device(compressor: Compressor) -> None:
+    x, key = torch.arange(20.0), MessageKey(1, "up", 1, None)
+    expected = compressor(x, key)
+    with torch.device("meta"):
+        assert torch.equal(compressor(x, key), expected)
+
+
+@dataclass(frozen=True)
+class Listed(Identity):
+    places: list[int]
+
+
 test_nonsense_is_refused = refusals(
     (lambda: TopK(k=0), "k=0"),
     (lambda: TopK(index_bits=16), "index_bits=16: must be 'packed' or 'elias_fano' or 32"),  # type: ignore
@@ -335,6 +356,8 @@ test_nonsense_is_refused = refusals(
     (lambda: TopK(ratio=1.5), "ratio=1.5"),
     (lambda: RandomK(ratio=0.1, k=3), "k=3, ratio=0.1: random_k takes one of the two"),
     (lambda: TopK(k=8).check(7), "k=8: top_k sends between 1 and d = 7"),
+    (lambda: TopK().check(2**31 + 1), "d = 2147483649: an index of top_k has 32 bits, .*; take partition=layer"),
+    (lambda: Direct(Listed([1])).check(3), "unhashable type: 'list'; make it a frozen dataclass, and its options"),
     (lambda: Blocks(Identity(), (3, 0)), "one coordinate or more"),
     (lambda: Blocks(Identity(), (3, 4)).check(8), "blocks of 7 coordinates in all: the vectors have d = 8"),
     (lambda: Blocks(TopK(k=4), (7, 3)).check(10), "k=4: top_k sends between 1 and d = 3"),

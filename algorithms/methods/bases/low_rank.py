@@ -69,10 +69,10 @@ class LowRank(Algorithm, ABC):
 
     def start_replica(self, x: Tensor) -> Factored:
         p = x.new_zeros(*x.shape[:-1], self.side(rows=True))
-        drawn = [torch.zeros(0, dtype=torch.float64)]  # standard normal, the same numbers everywhere
+        drawn = [torch.zeros(0, dtype=torch.float64, device="cpu")]  # standard normal, the same numbers everywhere
         for block, (rows, columns) in zip(self.compressed, self._shapes(rows=False), strict=True):
             generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
-            drawn.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64))
+            drawn.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64, device="cpu"))
         q = torch.cat(drawn).to(x).expand(*x.shape[:-1], -1).clone()
         return Factored(**vars(super().start_replica(x)), p=p, q=q)
 
