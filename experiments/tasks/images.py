@@ -29,7 +29,8 @@ class ImageClassification(NetworkTask):
     Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
     `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
 
-    `rows` is N. Raises ValueError or UsageError if the data cannot be shared over the workers.
+    `rows` is N. Raises ValueError or UsageError if the data cannot be shared over the workers, or if the model has
+    fewer logits than the data have classes.
     """
 
     metric = "train_loss"
@@ -73,6 +74,7 @@ class ImageClassification(NetworkTask):
             torch.from_numpy(array).to(device) for array in dataset.arrays().values()
         )
         self._mean, self._std = (torch.tensor(values, device=device) for values in (dataset.mean, dataset.std))
+        self._check_model(dataset.classes)
         self._epoch, self._draws = -1, torch.empty(0)  # int64 [rounds, W, batch_size, 4]
         self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
 
@@ -101,6 +103,17 @@ class ImageClassification(NetworkTask):
             "rounds_per_epoch": self.rounds_per_epoch,
             "device": str(self.device),
         }
+
+    def _check_model(self, classes: int) -> None:
+        """Raise ValueError unless the model gives a logit for every class."""
+        self.model.module.eval()
+        with torch.no_grad():
+            logits = self._scores(normalised(self._images[:1], self._mean, self._std)).shape[-1]
+        if logits < classes:
+            raise ValueError(
+                f"model: gives {logits} logits, and {self._dataset.name} has {classes} classes; set "
+                f"task.model.classes={classes}"
+            )
 
     def _passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
         """Forward and backward of every trial and worker, at models [T, W or 1, d] for draws [W, batch_size, 4]."""

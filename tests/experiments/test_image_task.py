@@ -30,7 +30,7 @@ DIGITS = digit_images()
 def task(**changes: object) -> ImageClassification:
     options = {"workers": WORKERS, "seed": SEED, "device": CPU, "rows": 150, "batch_size": BATCH, "padding": 1}
     options |= {"dataset": DIGITS, "evaluation_batch": 64, "flip": False}
-    return ImageClassification(model=small_cnn(WIDTH), **{**options, **changes})
+    return ImageClassification(**{"model": small_cnn(WIDTH), **options, **changes})
 
 
 def plain() -> tuple[nn.Module, FlatModel]:
@@ -129,6 +129,7 @@ test_refusals = refusals(
     (lambda: task(rows=1537), "digits has 1536 training images"),
     (lambda: task(batch_size=51), "batch_size=51: a worker has 50 images"),
     (lambda: task(partition="even"), "partition=even"),
+    (lambda: task(model=small_cnn(WIDTH, classes=5)), "gives 5 logits, and digits has 10 classes; set task.model.cl"),
     kind=(ValueError, UsageError),
 )
 
