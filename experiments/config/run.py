@@ -47,16 +47,20 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     packages: those that the command line let in. Raises UsageError for what no data are needed to find wrong.
     """
     config = deepcopy({key: value for key, value in config.items() if key not in (*LAUNCH, "sweep")})
-    keys, of_cluster = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]
+    keys, own = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]
     check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
         if not isinstance(config[name], dict) or "_target_" not in config[name]:
             raise UsageError(f"{name}={config[name]}: a choice of conf/{name}/")
-    check_keys(config["cluster"], of_cluster, "cluster", of_cluster)
+    check_keys(config["cluster"], own, "cluster", own)
     values = checked(RunConfig, config)
     if values["results_dir"].startswith("~"):
         raise UsageError(f"results_dir={values['results_dir']}: write $HOME instead of ~")
-    cluster = ClusterConfig(**checked(ClusterConfig, config["cluster"], "cluster."))
+    of_cluster = checked(ClusterConfig, config["cluster"], "cluster.")
+    for name, without in (("participation", 1.0), ("absent", ()), ("late", ())):
+        if of_cluster[name] == without:  # the same run, with the same id
+            of_cluster[name] = None
+    cluster = ClusterConfig(**of_cluster)
     if cluster.workers % (cluster.groups or 1):
         raise UsageError(f"cluster.groups={cluster.groups}: must divide cluster.workers={cluster.workers}")
     if cluster.groups and cluster.server == "sharded":

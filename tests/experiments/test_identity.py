@@ -28,9 +28,13 @@ from experiments.config.values import validate
 from experiments.run_store.code import changes, loaded
 
 LOOKS = "results_dir=elsewhere study=mine task.display.label=mine algorithm.display.color=red"
+NOBODY_MISSING = "cluster.participation=1 cluster.absent=[] cluster.late=[]"
 
 
-@pytest.mark.parametrize("override", [*LOOKS.split(), "deterministic=false", "lr=[0.001]", "update.beta1=0.90"])
+@pytest.mark.parametrize(
+    "override",
+    [*LOOKS.split(), *NOBODY_MISSING.split(), "deterministic=false", "lr=[0.001]", "update.beta1=0.90"],
+)
 def test_identity_does_not_depend_on(override: str) -> None:
     assert identity(small(override)) == identity(small())
 
