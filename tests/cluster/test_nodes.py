@@ -196,7 +196,7 @@ def test_all_ranks_of_a_node_skip_a_local_step_where_one_overflows(ranks: list[d
     [
         ("drift", f"Disagreement: step {AT}: rank 3 differs from the others in x: "),
         ("converted", f"Disagreement: step {AT}: rank 3 differs from the others in parameters: it cannot step"),
-        ("local drift", "ValueError: step 4: the ranks of this node differ in x|Disagreement: step 4: rank 1"),
+        ("local drift", "ValueError: step 4: the ranks of this node differ in x|Disagreement: step 4: rank 3"),
         ("local conversion", "Disagreement: step 4: rank 3 differs from the others in parameters: it cannot step"),
         ("local and unequal", r"ValueError: intra_group= makes nodes of ranks \[\(0, 1, 2\), \(3,\)\]: all must"),
         ("unequal", r"ValueError: intra_group= makes nodes of ranks \[\(0, 1, 2\), \(3,\)\]: all must have the same"),
