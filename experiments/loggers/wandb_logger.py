@@ -43,8 +43,8 @@ class WandbLogger(Logger):
     """Sends rows to wandb, or keeps them in the run's folder where wandb is offline.
 
     A run with one step size is one run of wandb with the same id. A grid of step sizes is one run of wandb for each,
-    since wandb compares runs. Rows that wandb already has under an id are not sent again: a run that edited code
-    computes anew has another id. Raises ValueError where wandb is missing.
+    since wandb compares runs. Rows that wandb already has under an id are not sent again: a run that runs
+    anew after an edit has another id. Raises ValueError where wandb is missing.
     """
 
     title = "wandb"
