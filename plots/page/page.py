@@ -186,7 +186,8 @@ def _methods(variants: Sequence[Variant]) -> list[dict]:
         symbol, glyph = _SYMBOLS.get(display["marker"], _SYMBOLS["o"])
         red, green, blue = ((1 + part) / 2 for part in to_rgb(color))
         dark = to_hex((red, green, blue))  # half white, to be seen on a dark ground
-        look = {"label": display["label"], "color": to_hex(color), "dark": dark}
+        label = variant.label.removesuffix(variant.settings).removesuffix(", ")
+        look = {"label": label, "color": to_hex(color), "dark": dark}
         looks.setdefault(name, {"name": name, **look, "symbol": symbol, "glyph": glyph})
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
 

@@ -125,10 +125,9 @@ def sign(name: str) -> int:
     Raises UsageError for a column without a better direction.
     """
     if not column(name).better:
-        raise UsageError(
-            f'{name}: nothing says whether lower or higher is better; add Column("{name}", better=...) to the '
-            "`columns` of its task, and run it again"
-        )
+        own = f'add Column("{name}", better=...) to the `columns` of its task, and run it again'
+        what = "choose a metric that has a better direction" if name in _OURS else own
+        raise UsageError(f"{name}: nothing says whether lower or higher is better; {what}")
     return -1 if higher_is_better(name) else 1
 
 

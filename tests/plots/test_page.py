@@ -70,6 +70,14 @@ def test_methods_look_as_in_the_figures(tmp_path):
     ]
 
 
+def test_methods_with_one_label_have_their_names_beside_it(tmp_path):
+    for name, ratio in (("a", 0.1), ("a", 0.2), ("b", 0.1)):
+        display = {"label": "Mine", "color": "#111111", "marker": "o"}
+        folder(tmp_path, f"{name}{ratio}", algorithm=name, algorithm__display=display, compressor__ratio=ratio)
+    methods = page_data(find(tmp_path), [], "now")["methods"]
+    assert [look["label"] for look in methods] == ["Mine (a)", "Mine (b)"]
+
+
 def test_settings_in_which_runs_differ_are_listed_in_order_with_what_each_run_has(tmp_path):
     for name, ratio in (("x", 0.25), ("y", 0.0625), ("z", 1)):
         folder(tmp_path, name, compressor__ratio=ratio)
