@@ -154,9 +154,7 @@ class RunFolder:
         """
         recorded = self._read_json("environment.json")
         if recorded.get("data_sha256") != data.get("data_sha256"):
-            raise RunError(
-                f"{self.path}: the data have changed since this run began; restore them, or delete the folder"
-            )
+            raise RunError(f"{self.path}: the data changed since this run began; restore them, or delete the folder")
         resumed = recorded.get("resumed", [])
         before = resumed[-1] if resumed else recorded
         if any(before.get(name) != fact for name, fact in environment.items()):

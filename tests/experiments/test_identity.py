@@ -175,14 +175,14 @@ def test_a_loaded_module_keeps_the_digest_of_what_it_runs(mini: Path) -> None:
 def test_names_that_configurations_use_are_unique() -> None:
     """An id has the names of classes and functions without their modules."""
     targets = [re.findall(r"/target@\S*: (\S+)", file.read_text()) for file in CONF.rglob("*.yaml")]
-    names = {target.rpartition(".")[2] for target in chain(*targets)}
+    names = {(target.partition(".")[0], target.rpartition(".")[2]) for target in chain(*targets)}
     places = defaultdict(list)
-    for file in (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))):
+    for package, file in ((one, file) for one in PACKAGES for file in sorted((ROOT / one).rglob("*.py"))):
         for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in names:
-                places[node.name].append(file.stem)
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and (package, node.name) in names:
+                places[package, node.name].append(file.stem)
     double = {name: files for name, files in places.items() if len(files) > 1}
-    assert double == {"load": ["cifar10", "libsvm", "shakespeare"]}  # no task takes the data of another of these
+    assert double == {("data", "load"): ["cifar10", "libsvm", "shakespeare"]}  # no task takes data of two of them
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,6 @@ def test_what_is_refused(words: dict[str, str], message: str):
 
 
 def test_one_entry_is_too_few(monkeypatch: pytest.MonkeyPatch):
-    one = rows(read_track("digits"), "results").query("algorithm == 'adamw'")
-    monkeypatch.setattr(plan, "rows", lambda *_: one)
+    monkeypatch.setattr(plan, "entries", lambda *at: {"adamw": entries(*at)["adamw"]})
     with pytest.raises(UsageError, match="fewer than two entries reach the level"):
         plan.contenders("digits", "1", (), workers=8)
