@@ -93,7 +93,7 @@ class StopsEarly(Check):
 
 class ChangesSince(Check):
     """Whether each subject's gradient norm ends at more than `above` times, or less than `below` times, its level at
-    `since`. `since` is a share of the rounds. One of the two bounds is given.
+    `since`. `since` is a share of the rounds.
 
     Levels are geometric means: over the last tenth of the rounds, and over the last tenth of those up to `since`.
     Measured: for each subject the ratio.
