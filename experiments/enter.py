@@ -90,8 +90,10 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     for one in algorithms:
         name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
         path_name(name, "name")
-        if "/" in name or ((rest or name != one) and name in choices("algorithm", roots(packages))):
-            raise UsageError(f"name={name}: must have no /, and a method's name stands for its own settings")
+        if "/" in name:
+            raise UsageError(f"name={name}: must not contain /")
+        if (rest or name != one) and name in choices("algorithm", roots(packages)):
+            raise UsageError(f"name={name}: is the name of a method; choose another name")
         found.append(Candidate(track, name, one, rest, places, packages))
     return found, seeds
 
@@ -168,7 +170,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
 
 
 def _in_words(override: str) -> str:
-    """compressor=bf16 as bf16, algorithm.period=30 as period=30."""
+    """Shorten an override for the label: compressor=bf16 to bf16, algorithm.period=30 to period=30."""
     key, _, value = override.lstrip("+").partition("=")
     return value if key in _METHOD else f"{key.removeprefix('algorithm.')}={value}"
 

@@ -37,11 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = tracks or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
+        place = Path(request["out"] or Path(results_dir, "rankings"))
         for name in names:
             try:
-                show(name, results_dir, Path(request["out"] or Path(results_dir, "rankings")) / name)
+                show(name, results_dir, place / name)
             except UsageError as error:
-                if tracks:
+                if len(names) == 1:
                     raise
                 print(error)
 
@@ -110,14 +111,12 @@ def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.
         except (OSError, ValueError) as error:
             print(f"left out: {folder}: {error}")
             continue
-        wrong = {
-            f"has version {entry.version} of the track, which is now {track.version}": entry.version != track.version,
-            f"is the entry {entry.name}; a copy does not count": entry.name != folder.name,
-            "has fewer seeds than the committed entry": folder.name in found
-            and len(entry.seeds) < len(found[folder.name][0].seeds),
-        }
-        if reasons := [reason for reason, holds in wrong.items() if holds]:
-            print(f"left out: {folder}: {reasons[0]}")
+        if entry.version != track.version:
+            print(f"left out: {folder}: has version {entry.version} of the track, which is now {track.version}")
+        elif entry.name != folder.name:
+            print(f"left out: {folder}: is the entry {entry.name}; a copy does not count")
+        elif entry.name in found and len(entry.seeds) < len(found[entry.name][0].seeds):
+            print(f"left out: {folder}: has fewer seeds than the committed entry")
         else:
             found[entry.name] = entry, frame
     if not found:

@@ -30,7 +30,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     about = f"Best step sizes: {rule_in_words(chosen, metric)}."
     late = [f"{row.label} on {row.task}" for row in found.itertuples() if row.note == "not finished"]
     if late:
-        about += f" Without a step size that every seed finished, so with the smallest: {', '.join(late)}."
+        about += f" No step size was finished by every seed; the smallest is shown: {', '.join(late)}."
     parts = [
         "% needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX for names with Greek letters",
         _table(found, "task", found["lr"].map("{:g}".format), about),
@@ -41,7 +41,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
         negative = some["final_low"] < 0
         mean = "mean" if higher_is_better(metric) or negative.all() else "geometric mean"
         if negative.any() and mean != "mean":
-            mean += " (of negative values the mean)"
+            mean += " (arithmetic if a value is negative)"
         about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, some['task'], mean)}"
         parts.append(_table(some, "task", ends, about))
         for task in some["task"].unique():

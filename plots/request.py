@@ -143,7 +143,7 @@ def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) 
     """
     for place in (usual, usual.parent, usual.with_suffix(".csv")) if not request["out"] else ():
         if place.is_symlink() and place != Path(request["results_dir"]):
-            raise UsageError(f"{place}: a link, through which nothing is written unless out= names it; remove it")
+            raise UsageError(f"{place}: is a link, and nothing is written through links; remove it, or give out=")
     target = Path(request["out"] or usual)
     return f"{writes[chosen('out', target.suffix, writes)](request, target)}: {target}"
 

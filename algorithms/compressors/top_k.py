@@ -87,7 +87,7 @@ class TopK(Sparsifier):
     def check(self, d: int) -> None:
         super().check(d)
         if d > 2**31:
-            raise ValueError(f"d = {d}: an index of {self.name} has 32 bits, for up to 2^31; take partition=layer")
+            raise ValueError(f"d = {d}: {self.name} takes at most 2^31 coordinates; try partition=layer")
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
         if shard.is_whole and _is_long(x):

@@ -164,6 +164,7 @@ class LocalSteps(torch.optim.Optimizer):
         Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
         inner optimizer, shapes of parameters or parameter groups; then nothing has changed.
         """
+        state_dict = state_dict.copy()  # hooks may change it
         hooks = self._optimizer_load_state_dict_pre_hooks  # the inner optimizer has the same
         for hook in hooks.values():  # before the check
             changed = hook(self.inner, state_dict)
@@ -197,7 +198,7 @@ class LocalSteps(torch.optim.Optimizer):
         raise TypeError("LocalSteps cannot be copied or pickled: save its state_dict()")
 
     def _fill_state(self) -> None:
-        """Torch's checkpoint functions make a step where there is no state at all."""
+        """Give every parameter a state; without any, torch's checkpoint functions would make a step."""
         for param in self._flat.params:
             self.state[param]
 
@@ -326,6 +327,8 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, tuple | list):
         return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
     return value if isinstance(value, Number | str | None) else type(value).__name__
 
 

@@ -74,7 +74,7 @@ def resolve_algorithm(
 def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
     """The algorithm, with a scale for each parameter if `partition` is "layer". sizes: of the parameters.
 
-    Raises ValueError. It also rejects a layout with a block that reaches from one parameter into the next.
+    Raises ValueError, also if a block of a layout reaches from one parameter into the next.
     """
     check_words(with_partition, locals())
     _check_layouts(algorithm, sizes)
@@ -88,7 +88,7 @@ def _check_layouts(node: Any, sizes: Sequence[int]) -> None:
             ends = list(accumulate(block.size for block in value))
             places = list(accumulate(sizes))
             wrong = [number for number, place in enumerate(places) if place not in (0, *ends)]
-            if wrong and ends[-1:] == places[-1:]:  # `check` tells of another sum
+            if wrong and ends[-1:] == places[-1:]:  # `check` reports a wrong total
                 raise ValueError(
                     f"layout: no block ends where parameter {wrong[0]} does, after {places[wrong[0]]} coordinates; "
                     "give the blocks in the order of the parameters"

@@ -34,7 +34,7 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
 
 
 def refuse_ignored_epochs(overrides: Sequence[str]) -> None:
-    """Raise UsageError for `epochs` after `rounds`, which it cannot change."""
+    """Raise UsageError if a later `epochs` has no effect because `rounds` is set too."""
     rounds, epochs = (value_of(name, overrides) for name in ("rounds", "epochs"))
     names = [text.partition("=")[0].lstrip("+") for text in overrides]
     if None not in (rounds, epochs) and names[::-1].index("epochs") < names[::-1].index("rounds"):
@@ -55,7 +55,7 @@ def read(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     check_keys(config["cluster"], own, "cluster", own)
     values = checked(RunConfig, config)
     if values["results_dir"].startswith("~"):
-        raise UsageError(f"results_dir={values['results_dir']}: write $HOME instead of ~")
+        raise UsageError(f"results_dir={values['results_dir']}: ~ is not expanded; give the full path")
     of_cluster = checked(ClusterConfig, config["cluster"], "cluster.")
     for name, without in (("participation", 1.0), ("absent", ()), ("late", ())):
         if of_cluster[name] == without:  # the same run, with the same id

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         end_with_parent()  # ranks would outlive a torchrun that is killed
     with exit_with_message():
         for word in split(given, (*LAUNCH, "sweep"))[0]:
-            raise UsageError(f"{word}: no key of this command; torchrun starts its ranks")
+            raise UsageError(f"{word}: no key of this command")
         run = load_run(given)
         from experiments.external.record import build_trainer, check  # torch, once the configuration is right
         from experiments.training.session import train_here

@@ -76,7 +76,7 @@ def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
         raise UsageError(f"seeds={seeds}: must be a list of different whole numbers, such as [0,1,2]")
     entries = [entry for axis in (*figure.grid, figure.trial_overrides) for entry in axis]
     if any(re.search(r"(^|\s)seed=", entry) for entry in entries):
-        raise UsageError(f"seeds={seeds}: {place} itself sets seed, differently for its runs; leave seeds= out")
+        raise UsageError(f"seeds={seeds}: {place} sets seed in its grid or trial_overrides; leave seeds= out")
     if figure.held_out is None:
         return figure.replace(grid=(*figure.grid, tuple(f"seed={seed}" for seed in seeds)))
     if str(figure.held_out) in map(str, seeds):

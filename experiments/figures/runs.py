@@ -81,7 +81,7 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
 
 
 def _check_curves(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
-    """Two runs must not become one curve, unless each is a point of it."""
+    """Raise UsageError if two runs would become one curve, unless each is one point of it."""
     over_batches = any(panel.x == "batch_size" for panel in figure.rows)
     places = [run.task.options.get("batch_size") if over_batches else run.rounds for run in runs]
     if None in places:

@@ -205,7 +205,7 @@ def group(study: str | None, task: str, workers: int) -> str:
 def ids(folder: Path, lr: Sequence[float]) -> list[str]:
     """The ids in wandb of a run's curves, one for each step size.
 
-    If an older run of other code lies beside the folder, they have a digest of today's code.
+    If an older run of other code lies beside the folder, they end with a digest of this run's code.
     """
     run, code = folder.name, folder / "code.json"
     if code.exists() and any(folder.parent.glob(f"{run}.*")):

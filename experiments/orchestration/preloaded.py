@@ -9,5 +9,5 @@ CODE = loaded()
 """The code that the fork server imported, by module."""
 
 revision()  # cached: it asks git
-versions()  # cached; no more of `environment`, which would start CUDA, and a process with CUDA cannot be forked
+versions()  # cached. Not `environment()`: it starts CUDA, and such a process cannot be forked
 validate(0, int, "")  # pydantic looks for plugins at the first use

@@ -30,7 +30,7 @@ COMPUTE = (
 """This project's packages that compute."""
 
 _first: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
-"""The digest of each module's file when this process first asked, since its statements are those it still runs."""
+"""The digest of each module's file when this process first asked: a later edit does not change what it runs."""
 
 
 @cache
@@ -55,8 +55,8 @@ def revision() -> dict[str, object]:
 def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
     """By name the digest of every loaded module of the packages that compute and of a user's packages.
 
-    It is that of the file when it was first asked for: a later edit does not reach a loaded module. An `__init__.py`
-    of this project, which only re-exports, is left out.
+    Digests are of the files when this process first asked. An `__init__.py` of this project, which only re-exports,
+    is left out.
     """
     ours = tuple(f"{name}." for name in COMPUTE)
     counted = (*ours, *(f"{name}." for name in packages))
@@ -65,7 +65,9 @@ def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
         file = getattr(sys.modules[name], "__file__", None) or ""
         reexports = f"{name}.".startswith(ours) and file.endswith("__init__.py")
         if file.endswith(".py") and not reexports:
-            digests[name] = _first.setdefault(sys.modules[name], digest(Path(file)))
+            if sys.modules[name] not in _first:
+                _first[sys.modules[name]] = digest(Path(file))
+            digests[name] = _first[sys.modules[name]]
     return digests
 
 

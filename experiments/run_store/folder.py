@@ -108,6 +108,10 @@ class RunFolder:
         run = self._whole()
         return run is not None and run.is_over and not self._edits(run)
 
+    def began_with(self, data_sha256: object) -> bool:
+        """Whether the run began with these data. Only the first rank can tell."""
+        return self._ranks.is_first and self._read_json("environment.json").get("data_sha256") == data_sha256
+
     def next_start(self) -> int:
         """The round that training would go on from: 0 after an edit of its code. Raises what `is_finished` raises."""
         run = self._whole()
@@ -147,14 +151,9 @@ class RunFolder:
         self._cut(0)
 
     @_by_first_rank
-    def note_resume(self, t: int, environment: dict, data: dict) -> None:
-        """Add to environment.json what the rounds after t run on, where those before ran on something else.
-
-        Raises RunError if the data are not those that the run began with.
-        """
+    def note_resume(self, t: int, environment: dict) -> None:
+        """Add to environment.json what the rounds after t run on, where those before ran on something else."""
         recorded = self._read_json("environment.json")
-        if recorded.get("data_sha256") != data.get("data_sha256"):
-            raise RunError(f"{self.path}: the data changed since this run began; restore them, or delete the folder")
         resumed = recorded.get("resumed", [])
         before = resumed[-1] if resumed else recorded
         if any(before.get(name) != fact for name, fact in environment.items()):

@@ -111,8 +111,8 @@ class ImageClassification(NetworkTask):
             logits = self._scores(normalised(self._images[:1], self._mean, self._std)).shape[-1]
         if logits < classes:
             raise ValueError(
-                f"model: gives {logits} logits, and {self._dataset.name} has {classes} classes; set "
-                f"task.model.classes={classes}"
+                f"model: gives {logits} logits, and {self._dataset.name} has {classes} classes; this project's "
+                f"networks take task.model.classes={classes}"
             )
 
     def _passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:

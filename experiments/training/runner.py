@@ -86,7 +86,9 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
         sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
-        folder.note_resume(trainer.t, facts, data)
+        if not ranks.from_first(folder.began_with(data.get("data_sha256"))):
+            raise RunError(f"{folder.path}: its data changed since it began; restore them, or delete the folder")
+        folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
     display.skip(trainer.t)
     folder.set_status("running", round=trainer.t)

@@ -46,7 +46,7 @@ const plain = text => text.replace(/[&<%]/g, character => `&#${character.charCod
 
 const plural = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
 
-/** A number with three digits, or at most so many: 12.3, 0.003, 1e-5. */
+/** A number with at most `digits` digits: 12.3, 0.003, 1e-5. */
 function short(value, digits = 3) {
   const rounded = Number(value.toPrecision(digits));
   return rounded && Math.abs(rounded) < 1e-3 ? rounded.toExponential() : String(rounded);

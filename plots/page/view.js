@@ -87,8 +87,8 @@ const words = new Map(data.runs.map(run => [run, [
   ...Object.entries(run.settings).map(([key, value]) => `${key}=${value}`),
 ].join(" ").toLowerCase()]));
 
-/** The runs that are chosen and in which every word of the filter stands, key=value up to its end. A setting that a run
- * lacks excludes nothing. */
+/** The chosen runs that contain every word of the filter. A word key=value must match the whole value. A setting that a
+ * run lacks excludes nothing. */
 function chosenRuns(view) {
   const asked = view.filter.toLowerCase().split(/\s+/).filter(Boolean).map(word => (/=./.test(word) ? `${word} ` : word));
   return data.runs.filter(run =>

@@ -31,7 +31,7 @@ _OF_A_METHOD = ("algorithm", "compressor", "update")
 """Groups in which methods differ by nature; other settings distinguish all curves of a task."""
 
 _MARKERS = {*"osD^v<>XPp*hHxd+"}
-"""Some of matplotlib's."""
+"""Markers known without importing matplotlib."""
 
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
 """Names that distinguish no curves in any group."""
@@ -119,7 +119,7 @@ def by_value(text: str) -> list[tuple[bool, float, str]]:
 
 
 def undrawable(color: str, marker: str) -> str:
-    """Which of the two matplotlib does not know, as key=value; empty where it knows both."""
+    """Return color=… or marker=… if matplotlib cannot draw it, else an empty text."""
     if re.fullmatch("#[0-9a-fA-F]{6}", color) and marker in _MARKERS:
         return ""
     from matplotlib.colors import is_color_like  # which takes a while to import
@@ -127,7 +127,11 @@ def undrawable(color: str, marker: str) -> str:
 
     if not is_color_like(color):
         return f"color={color}"
-    return "" if marker in MarkerStyle.markers else f"marker={marker}"
+    try:
+        MarkerStyle(marker)
+    except ValueError:
+        return f"marker={marker}"
+    return ""
 
 
 def _shade(color: str, place: int, of: int) -> str:

@@ -109,7 +109,7 @@ REFUSED = {
     "rounds=1e3": "must be a valid integer",
     "rounds=null epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
     "task=digits rounds=100 epochs=5": "epochs=5: rounds=100 is set too and wins; add rounds=null",
-    "results_dir='~/results'": "results_dir=~/results: write $HOME instead of ~",
+    "results_dir='~/results'": "results_dir=~/results: ~ is not expanded; give the full path",
     "seed=[0,1]": "seed=[0, 1]: must be a valid integer",
     "cluster.absent=[[3,2]]": "[[3, 2]]: must have more items; it counts triples of a worker, its first",
     "cluster.late=[[3,2,1]]": "[[3, 2, 1]]: must have at most 2 items, not 3; it counts",

@@ -139,7 +139,7 @@ WRONG = [
     ({"claims": [{**CLAIM, "check": "reach_level"}]}, "claims[0]: check: Input tag 'reach_level'"),
     ({"derive": [{"name": "ratoi"}]}, "derive[0]: Input tag 'ratoi'"),
     ({"network": {"bandwidth": 0}}, "figure=demo: network: bandwidth=0: Input should be greater than 0"),
-    ({"held_out": 9, "trial_overrides": ["eval_every=5 seed=3"]}, "seeds=[0, 5]: figure=demo itself sets seed"),
+    ({"held_out": 9, "trial_overrides": ["eval_every=5 seed=3"]}, "seeds=[0, 5]: figure=demo sets seed"),
     ({"budgets": {"quick": {"gird": []}, "full": {}}}, "budgets.quick: gird: no such key; did you mean grid?"),
 ]  # fmt: skip
 
@@ -151,7 +151,7 @@ def test_what_a_figure_may_not_say(change, message):
 
 
 def test_seeds_of_the_grid_are_not_replaced():
-    with pytest.raises(UsageError, match=r"seeds=\[0, 5\]: figure=rate itself sets seed"):
+    with pytest.raises(UsageError, match=r"seeds=\[0, 5\]: figure=rate sets seed"):
         figure_named("rate", seeds=[0, 5])
 
 

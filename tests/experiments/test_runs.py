@@ -208,6 +208,6 @@ def test_a_run_goes_on_only_with_the_data_it_began_with(results: str, at_round, 
     facts = LogisticRegression.facts
     with monkeypatch.context() as other:
         other.setattr(LogisticRegression, "facts", lambda task: {**facts(task), "data_sha256": "of other data"})
-        with pytest.raises(RunError, match="the data changed since this run began"):
+        with pytest.raises(RunError, match="its data changed since it began"):
             go(*SMALL, results)
     assert rows(go(*SMALL, results))[-1]["round"] == 20

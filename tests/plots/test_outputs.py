@@ -64,7 +64,7 @@ def test_no_picture_is_written_through_a_link_in_the_results(results, link, tmp_
     place.symlink_to(outside)
     with pytest.raises(SystemExit, match="2"):
         plot.main([f"results_dir={results}"])
-    assert f"error: {place}: a link, " in capsys.readouterr().err
+    assert f"error: {place}: is a link, " in capsys.readouterr().err
     assert not outside.exists()
 
 
@@ -204,7 +204,7 @@ def test_captions_say_what_seeds_and_seconds_are(tmp_path: Path) -> None:
         caption for caption, _ in parts(latex_tables(variant_rows(distinguish(find(tmp_path))), x="seconds"))
     )
     assert "seeds" not in best.partition(".")[0]
-    assert best.endswith("Without a step size that every seed finished, so with the smallest: Plain on toy.")
+    assert best.endswith("No step size was finished by every seed; the smallest is shown: Plain on toy.")
     assert ends.endswith("at the last evaluation.")
     assert "Seconds are those of all step sizes that a run trained together. Of several seeds" in levels
 
