@@ -51,7 +51,7 @@ def test_no_page_is_written_through_a_link_in_the_results(results, tmp_path, cap
     link.symlink_to(outside)
     with pytest.raises(SystemExit, match="2"):
         report.main([f"results_dir={results}"])
-    assert f"error: {link}: a link, " in capsys.readouterr().err
+    assert f"error: {link}: is a link, " in capsys.readouterr().err
     assert outside.read_text() == "mine"
     report.main([f"results_dir={results}", f"out={link}"])
     assert outside.read_text().startswith("<!doctype html>")
