@@ -322,7 +322,7 @@ def _states_in_order(state_dict: dict[str, Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as numbers and strings. Other objects have addresses, so their class stands for them."""
+    """A setting in a form that all ranks share: of an object, which has an address, only its class."""
     if isinstance(value, Tensor):
         return value.tolist()
     if isinstance(value, tuple | list):

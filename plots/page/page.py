@@ -186,8 +186,7 @@ def _methods(variants: Sequence[Variant]) -> list[dict]:
         symbol, glyph = _SYMBOLS.get(display["marker"], _SYMBOLS["o"])
         red, green, blue = ((1 + part) / 2 for part in to_rgb(color))
         dark = to_hex((red, green, blue))  # half white, to be seen on a dark ground
-        label = variant.label.removesuffix(variant.settings).removesuffix(", ")
-        look = {"label": label, "color": to_hex(color), "dark": dark}
+        look = {"label": variant.method, "color": to_hex(color), "dark": dark}
         looks.setdefault(name, {"name": name, **look, "symbol": symbol, "glyph": glyph})
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
 

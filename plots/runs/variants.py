@@ -43,8 +43,8 @@ class Variant:
 
     `settings` are those that distinguish it from the method's other runs. `dash` is an index into DASHES. `color` is
     the method's, in shades from light to dark for several variants. `lrs` are the step sizes that the run stands for:
-    its own, except for those that a later run has with the same settings and seed. `label` has the algorithm's name
-    where runs of several algorithms have one label.
+    its own, except for those that a later run has with the same settings and seed. `method` is the method's label,
+    with the algorithm's name if several algorithms share it.
     """
 
     run: RunRecord
@@ -52,11 +52,15 @@ class Variant:
     dash: int
     color: str
     lrs: tuple[float, ...]
-    label: str
+    method: str
 
     @property
     def name(self) -> str:
         return ", ".join(filter(None, [self.run.algorithm, self.settings]))
+
+    @property
+    def label(self) -> str:
+        return ", ".join(filter(None, [self.method, self.settings]))
 
 
 def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
@@ -96,8 +100,8 @@ def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
             color = _shade(run.display["color"], others.index(mine) - ("" in others), len(others) - ("" in others))
             dash = others.index(mine) % len(DASHES)
             name = run.display["label"]
-            label = ", ".join(filter(None, [f"{name} ({run.algorithm})" if methods[name] > 1 else name, mine]))
-            variants.append(Variant(run, mine, dash, color if mine else run.display["color"], tuple(lrs), label))
+            method = f"{name} ({run.algorithm})" if methods[name] > 1 else name
+            variants.append(Variant(run, mine, dash, color if mine else run.display["color"], tuple(lrs), method))
     return variants
 
 
