@@ -7,6 +7,7 @@
 track          one, or several separated by commas
 results_dir    the folder of your entries; one replaces the committed one of its name, unless it has fewer seeds
 out            a folder for the tables, pictures and page of each track; by default <results_dir>/rankings
+packages       [mine] also finds the tracks of your package
 
 In Python the table is `ranking(track)`: `from experiments import leaderboard`.
 """
@@ -20,7 +21,7 @@ from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from experiments.config.compose import CONF, choices, roots
+from experiments.config.compose import CONF, choices, packages_of, roots
 from experiments.entries.entry import Entry, find, read_with_rows
 from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
@@ -28,47 +29,48 @@ from plots.leaderboard import claims, statistics
 from plots.leaderboard.ranking import ALL, Levels, by_level, in_words, rank
 from plots.request import asked
 
-DEFAULTS = {"track": "", "results_dir": "results", "out": ""}
+DEFAULTS = {"track": "", "results_dir": "results", "out": "", "packages": "[]"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     with asked("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
-        names = tracks or [name for name in choices("leaderboard", roots([])) if _folders(name, results_dir)]
+        packages = packages_of([f"packages={request['packages']}"])
+        names = tracks or [name for name in choices("leaderboard", roots(packages)) if _folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         place = Path(request["out"] or Path(results_dir, "rankings"))
         for name in names:
             try:
-                show(name, results_dir, place / name)
+                show(read_track(name, packages), results_dir, place / name)
             except UsageError as error:
                 if len(names) == 1:
                     raise
                 print(error)
 
 
-def ranking(track: str, results_dir: str | Path = "results") -> pd.DataFrame:
+def ranking(track: str, results_dir: str | Path = "results", packages: Sequence[str] = ()) -> pd.DataFrame:
     """The ranking of a track: a row for each level, task and entry, with columns of `plots.leaderboard.ranking.rank`.
 
-    Raises UsageError for an unknown track or one without entries.
+    Packages may have tracks too. Raises UsageError for an unknown track or one without entries.
     """
-    found = read_track(track)
+    found = read_track(track, packages)
     frame, goals = rows(found, entries(found, results_dir)), goals_of(found)
     return rank(frame, goals, by_level(frame, goals), len(found.seeds))[0]
 
 
-def show(name: str, results_dir: str | Path, target: Path) -> None:
-    """Print a track's ranking and write its files into the folder `target`. Raises what `ranking` raises."""
+def show(track: Track, results_dir: str | Path, target: Path) -> None:
+    """Print a track's ranking and write its files into the folder `target`. Raises UsageError without entries."""
     from plots.leaderboard.publish import publish  # takes a second to import
 
-    track, console = read_track(name), Console(soft_wrap=True, highlight=False, markup=False)
+    console = Console(soft_wrap=True, highlight=False, markup=False)
     frame, goals = rows(track, entries(track, results_dir)), goals_of(track)
     levels = by_level(frame, goals)
     found, pairs = rank(frame, goals, levels, len(track.seeds))
     told = judged(levels)
     for level in found["level"].unique():
         said = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
-        console.print(f"{name}, level {level}: {said}", style="bold")
+        console.print(f"{track.name}, level {level}: {said}", style="bold")
         text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
         tables.show(console, list(map(str, text)), text.to_numpy().tolist())
         if found["note"].any():
@@ -79,7 +81,7 @@ def show(name: str, results_dir: str | Path, target: Path) -> None:
             console.print(f"Claims of papers, level {level}:")
             tables.show(console, list(some), some.to_numpy().tolist())
             console.print()
-    publish(name, frame, found, pairs, told, goals, levels, target)
+    publish(track.name, frame, found, pairs, told, goals, levels, target)
     console.print(f"tables, pictures and page: {target}")
 
 

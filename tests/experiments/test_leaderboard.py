@@ -9,6 +9,7 @@ from real_data import linked
 
 from common.errors import UsageError
 from experiments import leaderboard
+from experiments.config.compose import CONF
 from experiments.entries.entry import ENTRY, ROWS, Chosen, Entry, find, read, write
 from experiments.entries.track import read_track
 from experiments.entries.verify import agreement, problems
@@ -96,6 +97,24 @@ def test_a_track_without_usable_entries_does_not_stop_the_others(
     leaderboard.main([f"results_dir={places[1]}"])
     assert shown == [TRACK]
     assert "track=images: no entries" in capsys.readouterr().out
+
+
+def test_a_package_has_a_track_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine" / "conf" / "leaderboard" / f"{TRACK}_of_mine.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text((CONF / "leaderboard" / f"{TRACK}.yaml").read_text())
+    monkeypatch.syspath_prepend(tmp_path)
+    enter(tmp_path, "dense", 1.0)
+    (tmp_path / "leaderboard" / TRACK).rename(tmp_path / "leaderboard" / own.stem)
+    shown: list[str] = []
+    monkeypatch.setattr("plots.leaderboard.publish.publish", lambda name, *_: shown.append(name))
+    leaderboard.main([f"results_dir={tmp_path}", "packages=[mine]", f"track={own.stem}"])
+    assert shown == [own.stem]
+    with pytest.raises(SystemExit):
+        leaderboard.main([f"results_dir={tmp_path}", f"track={own.stem}"])
+    assert "no such track" in capsys.readouterr().err
 
 
 def test_an_unknown_track_and_one_without_entries(places: tuple[Path, Path]) -> None:
