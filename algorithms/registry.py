@@ -34,15 +34,15 @@ def load_method(name: str, **options: Any) -> Algorithm:
     the harness understands.
     """
     target, settings, chosen = _read("algorithm", name)
-    function = _imported(target)
+    function = _import(target)
     known = inspect.signature(function).parameters
     if unknown := [option for option in options if option not in known]:
-        raise ValueError(f"{name}: {unlike('option', unknown[0], known)}")
+        raise ValueError(f"{name}: {unknown_name('option', unknown[0], known)}")
     settings |= options
     for part in ("compressor", "update"):
         if part not in settings and chosen.get(part, "own") != "own":
             kind, arguments, _ = _read(part, chosen[part])
-            settings[part] = _imported(kind)(**arguments)
+            settings[part] = _import(kind)(**arguments)
         if part in settings and not isinstance(settings[part], known[part].annotation):
             kind, given = known[part].annotation.__name__, settings[part]
             place = {"compressor": "compressors", "update": "core.update_rules"}[part]
@@ -55,14 +55,14 @@ def load_method(name: str, **options: Any) -> Algorithm:
 
 def parameters(name: str) -> list[str]:
     """What the function of the method of this name takes. Raises ValueError."""
-    return list(inspect.signature(_imported(_read("algorithm", name)[0])).parameters)
+    return list(inspect.signature(_import(_read("algorithm", name)[0])).parameters)
 
 
 def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     """What a file says to call, with which options, and its choices of other groups. Raises ValueError."""
     if name not in names(group):
         own = "; for a method of your own, call its function and pass the result" if group == "algorithm" else ""
-        raise ValueError(unlike(group, name, names(group)) + own)
+        raise ValueError(unknown_name(group, name, names(group)) + own)
     content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
     target, chosen = "", {}
     for entry in content.pop("defaults", []):
@@ -82,14 +82,14 @@ def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     return target, options, chosen
 
 
-def _imported(target: str) -> Any:
+def _import(target: str) -> Any:
     module, _, name = target.rpartition(".")
     if module.startswith("algorithms."):  # this package, which is called otherwise where it is installed
         module = module.removeprefix("algorithms")
     return getattr(import_module(module, __package__), name)
 
 
-def unlike(kind: str, given: str, known: Iterable[str]) -> str:
+def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
     """What to say of an unknown name."""
     known = list(known)
     near = get_close_matches(given, known, n=1)

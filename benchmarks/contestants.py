@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from algorithms import CompressedOptimizer, compressed
-from algorithms.comm.sharded_server import exchange
+from algorithms.comm.sharded_server import describe_exchange
 from algorithms.core.bit_counter import BitCounter
 from data.embedded import digit_images
 from experiments.config.run import load_run
@@ -34,7 +34,7 @@ WIDTH, BATCH = 1024, 32
 class Training:
     """How a contestant takes a round, what counts its bits, and the exchanges of a round with a server in parts."""
 
-    take: Callable[[], object]
+    run_round: Callable[[], object]
     meter: BitCounter
     exchanges: int = 2
 
@@ -50,7 +50,7 @@ def mlp(width: int = WIDTH, classes: int = 10) -> nn.Module:
 D = sum(parameter.numel() for parameter in mlp().parameters())
 
 
-def harness(ranks: Ranks, server: str, lr: float, *settings: str) -> Training:
+def build_harness(ranks: Ranks, server: str, lr: float, *settings: str) -> Training:
     """Rounds as `experiments.training.runner` takes them where no row is due."""
     trainer = build_trainer(load_run([
         "packages=[benchmarks]", "task=digits", "task.model._target_=benchmarks.contestants.mlp",
@@ -59,15 +59,15 @@ def harness(ranks: Ranks, server: str, lr: float, *settings: str) -> Training:
         f"cluster.server={server}", *settings,
     ]), ranks)  # fmt: skip
 
-    def take() -> None:
+    def run_round() -> None:
         trainer.step()
         ranks.any_before(False)
 
-    exchanges = exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges
-    return Training(take, trainer.meter, exchanges)
+    exchanges = describe_exchange(trainer.cluster.algorithm, trainer.task.d, trainer.task.dtype).exchanges
+    return Training(run_round, trainer.meter, exchanges)
 
 
-def ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
+def build_ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
     """A plain loop with Adam; `bits` a coordinate each way, 0 where it is not counted."""
     torch.manual_seed(0)
     # The hook starts collectives when others end, which gloo, where there are several buckets, gets out of order.
@@ -80,46 +80,46 @@ def ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
         model.register_comm_hook(state, powersgd.powerSGD_hook)
     elif hook:
         model.register_comm_hook(*compressed(model.parameters(), hook))
-    meter, take = BitCounter(), loop(model, torch.optim.Adam(model.parameters(), lr=1e-3), ranks)
+    meter, run_round = BitCounter(), build_loop(model, torch.optim.Adam(model.parameters(), lr=1e-3), ranks)
 
-    def counted() -> None:
-        take()
+    def run_and_count() -> None:
+        run_round()
         meter.bits_up += bits * D
         meter.bits_down += bits * D
 
-    return Training(counted, meter)
+    return Training(run_and_count, meter)
 
 
-def optimizer(ranks: Ranks, name: str, lr: float) -> Training:
+def build_optimizer(ranks: Ranks, name: str, lr: float) -> Training:
     """A plain loop with an optimizer that communicates."""
     torch.manual_seed(0)
     model = mlp()
     compressed = CompressedOptimizer(model.parameters(), name, lr=lr)
-    return Training(loop(model, compressed, ranks), compressed.meter)
+    return Training(build_loop(model, compressed, ranks), compressed.meter)
 
 
-def loop(model: nn.Module, optimizer: torch.optim.Optimizer, ranks: Ranks) -> Callable[[], None]:
+def build_loop(model: nn.Module, optimizer: torch.optim.Optimizer, ranks: Ranks) -> Callable[[], None]:
     """A round of a training loop as anyone writes it."""
     data = digit_images()
     images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]
     labels = torch.from_numpy(data.train_labels).long()
     drawn = torch.Generator().manual_seed(ranks.rank)
 
-    def take() -> None:
+    def run_round() -> None:
         batch = torch.randint(len(labels), (BATCH,), generator=drawn)
         optimizer.zero_grad()
         cross_entropy(model(images[batch]), labels[batch]).backward()
         optimizer.step()
 
-    return take
+    return run_round
 
 
 CONTESTANTS: tuple[tuple[str, str | None, Callable[[Ranks], Training]], ...] = (
-    ("DDP", "ring", partial(ddp, bits=32)),
-    ("DDP, fp16 hook", "ring", partial(ddp, bits=16, hook="fp16")),
-    ("DDP, PowerSGD rank 1", None, partial(ddp, bits=0, hook="powersgd")),
+    ("DDP", "ring", partial(build_ddp, bits=32)),
+    ("DDP, fp16 hook", "ring", partial(build_ddp, bits=16, hook="fp16")),
+    ("DDP, PowerSGD rank 1", None, partial(build_ddp, bits=0, hook="powersgd")),
     *(
-        (label, server, lambda ranks, server=server, settings=settings: harness(ranks, server, *settings))
+        (label, server, lambda ranks, server=server, settings=settings: build_harness(ranks, server, *settings))
         for label, settings in (
             ("AMSGrad", (1e-3, "algorithm=amsgrad")),
             ("CD-Adam", (3e-4, "algorithm=cd_adam")),
@@ -127,8 +127,8 @@ CONTESTANTS: tuple[tuple[str, str | None, Callable[[Ranks], Training]], ...] = (
         )
         for server in ("rank0", "sharded")
     ),
-    ("CD-Adam, optimizer", None, partial(optimizer, name="cd_adam", lr=3e-4)),
-    ("DDP, LoCo hook", None, partial(ddp, bits=0, hook="loco")),
+    ("CD-Adam, optimizer", None, partial(build_optimizer, name="cd_adam", lr=3e-4)),
+    ("DDP, LoCo hook", None, partial(build_ddp, bits=0, hook="loco")),
 )
 """Label, how messages travel (of `plots.runs.network.FORMS`, None where none of these describes it) and what starts
 the training, in the order of the table; the others are compared with the first."""

@@ -99,7 +99,7 @@ def build(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.
     )
 
 
-def mnist(case: Case) -> Iterator[dict[str, float]]:
+def train_mnist(case: Case) -> Iterator[dict[str, float]]:
     """Test loss and accuracy. Images [1797, 1, 28, 28] are scaled as the script scales MNIST's."""
     found = load_digits()
     images, labels = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(found.target)
@@ -126,7 +126,7 @@ def mnist(case: Case) -> Iterator[dict[str, float]]:
             yield {"loss": cross_entropy(scores, target).item(), "accuracy": accuracy, "bits": bits(optimizer, step)}
 
 
-def nanogpt(case: Case, data_dir: str) -> Iterator[dict[str, float]]:
+def train_nanogpt(case: Case, data_dir: str) -> Iterator[dict[str, float]]:
     """Held-out loss, in nats per character, over 200 evenly spaced windows."""
     text, rank, size = load(data_dir), dist.get_rank(), dist.get_world_size()
     train, held_out = (torch.from_numpy(codes).long() for codes in (text.train, text.held_out))
@@ -166,7 +166,7 @@ def report(rows: pd.DataFrame) -> str:
         dense = found[found["method"] == "torch"].groupby("steps")["bits"].first()
         found = found.dropna(axis=1, how="all").assign(times=found["steps"].map(dense) / found["bits"])
         table = found.groupby(["method", "lr", "steps"], sort=False).agg({
-            **{name: spread for name in ("loss", "accuracy") if name in found},
+            **{name: format_spread for name in ("loss", "accuracy") if name in found},
             "times": lambda times: f"{times.mean():.3g}",
         }).rename(columns={"times": "times fewer bits"}).reset_index().astype(str)  # fmt: skip
         seeds = ", ".join(map(str, sorted(set(found["seed"]))))
@@ -175,7 +175,7 @@ def report(rows: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def spread(values: pd.Series) -> str:
+def format_spread(values: pd.Series) -> str:
     if values.isna().any():
         return "not finite"
     if len(values) == 1:
@@ -194,7 +194,7 @@ def main(arguments: list[str]) -> None:
     for case in cases():
         about = {"script": case.script, "method": case.method, "lr": case.lr, "seed": case.seed}
         if (*about.values(), case.ends[-1]) not in done:
-            measured = mnist(case) if case.script == "mnist" else nanogpt(case, data_dir)
+            measured = train_mnist(case) if case.script == "mnist" else train_nanogpt(case, data_dir)
             rows += [{**about, "steps": steps, **found} for steps, found in zip(case.ends, measured, strict=True)]
             if dist.get_rank() == 0:
                 pd.DataFrame(rows).to_csv(file, index=False, float_format="%.6g")

@@ -12,7 +12,7 @@ _LIMIT = 32_000_000  # bytes that wait at a shaper before it drops some
 
 
 @contextmanager
-def connected(count: int, bandwidth: float | None, latency: float) -> Iterator[list[str]]:
+def connect_nodes(count: int, bandwidth: float | None, latency: float) -> Iterator[list[str]]:
     """The namespaces of nodes on one bridge, until the block ends; node i has the address `address(i)` at eth0.
 
     bandwidth: Mbit/s of every link in each direction; None: as fast as the machine is. latency: milliseconds one way
@@ -28,7 +28,7 @@ def connected(count: int, bandwidth: float | None, latency: float) -> Iterator[l
             f"ip -n {name} link set eth0 mtu {MTU} up",
             f"ip -n {name} link set lo up",
             f"ip -n {name} address add {address(number)}/24 dev eth0",
-            *shaping(f"-n {name} qdisc add dev eth0", f"-n {hub} qdisc add dev port{number}", bandwidth, latency),
+            *shape_link(f"-n {name} qdisc add dev eth0", f"-n {hub} qdisc add dev port{number}", bandwidth, latency),
         ]
     try:
         for command in commands:
@@ -46,7 +46,7 @@ def address(node: int) -> str:
     return f"10.231.0.{node + 1}"
 
 
-def shaping(near: str, far: str, bandwidth: float | None, latency: float) -> list[str]:
+def shape_link(near: str, far: str, bandwidth: float | None, latency: float) -> list[str]:
     """The commands that give a link its rate at both ends, and netem's latency at the near one, the node's.
 
     Of a rate in Mbit/s no more than the bytes of 0.2 ms, or two packets, pass at once.

@@ -46,7 +46,7 @@ def measure(count: int, bandwidth: float | None, latency: float, turns: int) -> 
     """The rows of `benchmarks.network_rank` on so many nodes, with links of this many Mbit/s (None: not shaped) and
     milliseconds one way."""
     with ExitStack() as stack:
-        nodes = stack.enter_context(links.connected(count, bandwidth, 0 if latency == OWN_LATENCY else latency))
+        nodes = stack.enter_context(links.connect_nodes(count, bandwidth, 0 if latency == OWN_LATENCY else latency))
         ranks = []
         for number, name in enumerate(nodes):
             env = {
@@ -65,7 +65,7 @@ def measure(count: int, bandwidth: float | None, latency: float, turns: int) -> 
     return pd.DataFrame(json.loads(said[0])).assign(nodes=count, bandwidth=bits, latency=latency / 1e3)
 
 
-def modelled(rows: pd.DataFrame) -> pd.Series:
+def model_seconds(rows: pd.DataFrame) -> pd.Series:
     """Seconds of the model; NaN where no form of `plots.runs.network` describes the exchange."""
     found = []
     for row in rows.itertuples():
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for latency, bandwidth in product(latencies, BANDWIDTHS):
             measured.append(measure(count, bandwidth, latency, turns).assign(computing=computing))
     rows = pd.concat(measured, ignore_index=True)
-    rows["modelled"] = modelled(rows)
+    rows["modelled"] = model_seconds(rows)
     text = report(rows, load)
     print(text, end="")
     if is_long:

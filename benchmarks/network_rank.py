@@ -25,12 +25,12 @@ def main() -> None:
     end_with_parent()
     torch.set_num_threads(1)
     with exit_with_message(), join_ranks(launch(), "cpu", TIMEOUT) as ranks:
-        found = measured(ranks, int(sys.argv[1]))
+        found = measure_contestants(ranks, int(sys.argv[1]))
         if ranks.is_first:
             print(json.dumps(found))
 
 
-def measured(ranks: Ranks, turns: int) -> list[dict[str, object]]:
+def measure_contestants(ranks: Ranks, turns: int) -> list[dict[str, object]]:
     """A row for every contestant: bits and exchanges of a round, and its seconds in the best of some turns."""
     rows = []
     trainings = [start(ranks) for _, _, start in CONTESTANTS]
@@ -53,7 +53,7 @@ def _round(ranks: Ranks, one: Training, count: int) -> float:
     ranks.wait()
     begin = time.perf_counter()
     for _ in range(count):
-        one.take()
+        one.run_round()
     ranks.wait()
     return (time.perf_counter() - begin) / count
 

@@ -83,17 +83,17 @@ def _measure_memory(method: str, million: int) -> tuple[float, float]:
     optimizer(nn.Linear(8, 8), method).step()  # load torch's lazy parts first
     net = network(million)
     optimizer(net, "")  # makes the gradients resident
-    d, before = sum(param.numel() for param in net.parameters()), _resident("VmRSS")
+    d, before = sum(param.numel() for param in net.parameters()), _resident_bytes("VmRSS")
     own = optimizer(net, method)
     own.step()
     own.step()
-    held = _resident("VmRSS") - before
+    held = _resident_bytes("VmRSS") - before
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM
     own.step()
-    return held / d, (_resident("VmHWM") - before) / d
+    return held / d, (_resident_bytes("VmHWM") - before) / d
 
 
-def _resident(name: str) -> int:
+def _resident_bytes(name: str) -> int:
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 

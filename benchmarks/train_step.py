@@ -49,14 +49,14 @@ def main() -> None:
     print("| part | ms | % of ceiling |\n|---|---|---|")
     times = {}
     for name, call, work, ceiling in _parts(trainer, flops, copied):
-        times[name] = time = seconds(call)
+        times[name] = time = time_call(call)
         print(f"| {name} | {1e3 * time:.2f} | {f'{100 * work / time / ceiling:.0f}' if work else ''} |")
     step = sum(times[name] for name in SIMULATED)
     shares = ", ".join(f"{name} {100 * times[name] / step:.1f} %" for name in SIMULATED)
     print(f"\na simulated step: {1e3 * step:.1f} ms; {shares}")
 
 
-def seconds(call: Callable[[], object]) -> float:
+def time_call(call: Callable[[], object]) -> float:
     """The mean time of three calls, after two that are not timed; a GPU is waited for."""
     return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()).timeit(3).mean
 
@@ -68,7 +68,7 @@ def _parts(trainer: Trainer, flops: float, copied: float) -> Iterator[tuple[str,
     packed, x, statistics = trainer.cluster.algorithm, state.replica.x, trainer.statistics
     gradients, _ = task.gradients(x, statistics, t)
     yield "forward and backward", lambda: task.gradients(x, statistics, t), _flops(trainer), flops
-    for algorithm, suffix in ((packed.unpacked(), ""), (packed, ", packed")):
+    for algorithm, suffix in ((packed.without_packing(), ""), (packed, ", packed")):
         worker = partial(algorithm.worker, gradients, state.workers, state.replica, lr, t, 0)
         up, _ = sent = worker()
         yield f"worker phase{suffix}", worker, _bytes((gradients, state.workers, sent)), copied
@@ -100,13 +100,13 @@ def _flops_a_second(device: torch.device, precision: str | None) -> float:
     size = 8192 if device.type == "cuda" else 2048
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    return 2 * size**3 / seconds(lambda: a @ b)
+    return 2 * size**3 / time_call(lambda: a @ b)
 
 
 def _bytes_a_second(device: torch.device) -> float:
     a = torch.ones(2**28 if device.type == "cuda" else 2**26, device=device)
     b = torch.empty_like(a)
-    return 2 * a.nbytes / seconds(lambda: b.copy_(a))
+    return 2 * a.nbytes / time_call(lambda: b.copy_(a))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from rich.console import Console
 from scipy import stats
 from torch import nn
 
-from algorithms.comm.sharded_server import exchange
+from algorithms.comm.sharded_server import describe_exchange
 from algorithms.compressors.base import Floats
 from algorithms.utils.layout import Layout, laid_out
 from common import tables
@@ -178,15 +178,15 @@ def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, w
         mine = needs.xs((run.task.name, entry.name), level=("task", "algorithm"), drop_level=False)
         stages = [(t, stage) for t in range(1, run.rounds + 1) for stage in algorithm.stages(t)]
         sent = pd.DataFrame(
-            [(t, s.uplink.bits(s.width(d), t), s.downlink.bits(s.width(d), t), 1) for t, s in stages],
+            [(t, s.uplink.bits(s.message_size(d), t), s.downlink.bits(s.message_size(d), t), 1) for t, s in stages],
             columns=["round", "bits_up", "bits_down", "stages"],
         )
         sums = sent.groupby("round").sum().cumsum().reindex(range(1, run.rounds + 1), method="ffill").fillna(0)
         reached = sums.loc[mine["round"]].set_index(mine.index)
         reached["stages"] /= mine["round"]
         adds = all(isinstance(way.compressor, Floats) for _, s in stages for way in (s.uplink, s.downlink))
-        about = {"adds": adds, "is_whole": adds and all(stage.width(d) == d for _, stage in stages)}
-        about |= exchange(build_algorithm(run, some), less, torch.float32)._asdict()
+        about = {"adds": adds, "is_whole": adds and all(stage.message_size(d) == d for _, stage in stages)}
+        about |= describe_exchange(build_algorithm(run, some), less, torch.float32)._asdict()
         parts.append(mine.assign(entry_d=mine["d"], d=d, period=run.rounds / len(stages), how=how, **about))
         parts[-1][reached.columns] = reached
     return pd.concat(parts)

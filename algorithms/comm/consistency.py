@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ..compressors.base import Payload
 from ..compressors.blocks import Parts
-from ..core.grouped import SideBySide
+from ..core.grouped import GroupedAlgorithms
 from ..utils.seeding import MessageKey, keyed_seed
-from .gather_broadcast import GatherBroadcast, contact
+from .gather_broadcast import GatherBroadcast, raise_lost_contact
 from .nodes import Nodes
 from .sharded_server import ShardedServer
 
@@ -133,7 +133,7 @@ class Consistent(_Wire):
             answer, server = self.exchange(CheckedPayload(control, up), server, x, like)
         else:
             answer = self._join(self._templates(x, like), like)
-        answer = self._nodes.share(answer)
+        answer = self._nodes.broadcast(answer)
         assert isinstance(answer, CheckedPayload)
         kind, rank, theirs, expected, _, *flags = answer.control.tolist()
         if kind >= _DIFFER:
@@ -179,7 +179,7 @@ class ConsistentShardedServer(Consistent, ShardedServer):
 
 
 def connect(
-    algorithm: SideBySide, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
+    algorithm: GroupedAlgorithms, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
 ) -> ConsistentGatherBroadcast | ConsistentShardedServer:
     """The faster wire: one server for few coordinates, one on every rank for many. Arguments as for `Consistent`."""
     given = algorithm, seed, nodes, parameters, needs_all
@@ -201,7 +201,7 @@ def check_consistency(device: torch.device, group: dist.ProcessGroup | None = No
     """
     mine = torch.tensor([keyed_seed(str(value)) for value in quantities.values()], device=device)
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    with contact():
+    with raise_lost_contact():
         dist.all_gather(everyone, mine, group)
     if found := _first_difference([row.tolist() for row in everyone]):
         rank, index = found

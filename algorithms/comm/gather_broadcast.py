@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..compressors.base import Payload, rebuild, tensors
 from ..core.algorithm import Stage
-from ..core.grouped import SideBySide
+from ..core.grouped import GroupedAlgorithms
 from ..utils.seeding import MessageKey
 
 
@@ -31,7 +31,7 @@ def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
     return rank, dist.get_world_size(group)
 
 
-def warn_alone(nodes: object) -> None:
+def warn_if_alone(nodes: object) -> None:
     """Warn if a launcher started several ranks, but there is no process group (`nodes` is None)."""
     ranks = os.environ.get("WORLD_SIZE", "1")
     if nodes is None and ranks.isdigit() and int(ranks) > 1:
@@ -52,7 +52,7 @@ def check_not_alone(nodes: object) -> None:
 
 
 @contextmanager
-def contact() -> Iterator[None]:
+def raise_lost_contact() -> Iterator[None]:
     """Raises LostContact where a collective fails."""
     try:
         yield
@@ -71,11 +71,11 @@ class GatherBroadcast:
     shares: the number of messages of every rank; None: all ranks have as many as this one.
     """
 
-    served = ()  # shards; rank 0 serves the whole vector
+    own_shards = ()  # shards; rank 0 serves the whole vector
 
     def __init__(
         self,
-        algorithm: Stage | SideBySide,
+        algorithm: Stage | GroupedAlgorithms,
         seed: int,
         group: dist.ProcessGroup | None = None,
         shares: Sequence[int] | None = None,
@@ -105,7 +105,7 @@ class GatherBroadcast:
             like = rebuild(up, (one.new_empty(form) for one, form in zip(tensors(up), forms, strict=True)))
             messages = (from_bytes(one, like, axis) for part in gathered for one in part.unbind(axis))
             down, server = self._serve(messages, server, x, t)
-        return self._join([share(down, self.group)], t), server
+        return self._join([broadcast(down, self.group)], t), server
 
     def template(self, x: Tensor, t: int) -> Payload:
         """A payload of the form that `exchange` returns in round t."""
@@ -142,19 +142,19 @@ def gather(
     first = dist.get_rank(group) == 0
     parts = [torch.empty_like(part) for _ in shares] if first else None
     if part.numel():  # on all ranks alike: an empty message, as of a stage without matrices, is not sent
-        with contact():
+        with raise_lost_contact():
             dist.gather(part, parts, group=group, group_dst=0)
     return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
 
 
-def share(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
+def broadcast(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
     """Broadcast the payload of a group's rank 0. Other ranks pass one of its form. Raises LostContact."""
     if dist.get_rank(group) == 0:
         message = to_bytes(payload, 0)
     else:
         message = next(tensors(payload)).new_empty(nbytes(payload, 0), dtype=torch.uint8)
     if message.numel():
-        with contact():
+        with raise_lost_contact():
             dist.broadcast(message, group=group, group_src=0)
     return from_bytes(message, payload, 0)
 

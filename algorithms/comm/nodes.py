@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors.base import Payload
-from .gather_broadcast import contact, rank_and_size, share
+from .gather_broadcast import broadcast, raise_lost_contact, rank_and_size
 
 
 class Nodes:
@@ -30,7 +30,7 @@ class Nodes:
         if intra_group is not None:
             members = dist.get_process_group_ranks(intra_group) if dist.get_rank(intra_group) >= 0 else []
         of_ranks: list[Any] = [None] * size
-        with contact():
+        with raise_lost_contact():
             dist.all_gather_object(of_ranks, tuple(members), group)
         nodes = sorted(set(of_ranks), key=lambda node: [ranks.index(one) for one in node if one in ranks])
         given = [one for node in nodes for one in node]
@@ -49,14 +49,14 @@ class Nodes:
         self.order = [ranks.index(one) for one in given]
         self.leads, self._intra, self.group = mine == 0, intra_group, group
         if self.count > 1:
-            with contact():  # torch requires every rank to make all groups
+            with raise_lost_contact():  # torch requires every rank to make all groups
                 alike = [dist.new_group(list(places)) for places in zip(*nodes, strict=True)]
             self.group = alike[mine]
 
     def mean(self, gradient: Tensor) -> Tensor:
         """Average the gradients [d] of this rank's node, in place. Raises LostContact."""
         if self.count > 1:
-            with contact():
+            with raise_lost_contact():
                 dist.all_reduce(gradient, group=self._intra)
             gradient /= self.count
         return gradient
@@ -66,10 +66,10 @@ class Nodes:
         if self.count == 1:
             return header
         headers = [torch.empty_like(header) for _ in range(self.count)]
-        with contact():
+        with raise_lost_contact():
             dist.all_gather(headers, header, self._intra)
         return torch.cat(headers, -1)
 
-    def share(self, answer: Payload) -> Payload:
+    def broadcast(self, answer: Payload) -> Payload:
         """Broadcast the leader's payload to its node. Other ranks pass one of its form. Raises LostContact."""
-        return answer if self.count == 1 else share(answer, self._intra)
+        return answer if self.count == 1 else broadcast(answer, self._intra)

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from ..compressors.base import Identity, Payload, Vector, rebuild, tensors
 from ..compressors.blocks import Parts
-from ..compressors.shard import Shard, places
+from ..compressors.shard import Shard, cut_points
 from ..core.algorithm import Algorithm, ServerState
-from ..core.grouped import SideBySide, seed_of_part
+from ..core.grouped import GroupedAlgorithms, seed_of_part
 from ..utils.seeding import MessageKey
-from .gather_broadcast import contact, from_bytes, nbytes, to_bytes
-from .tiled import has_tiles, on_shard, serve, shardable
+from .gather_broadcast import from_bytes, nbytes, raise_lost_contact, to_bytes
+from .tiled import has_tiles, require_shardable, restrict_to_shard, serve
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
@@ -27,13 +27,13 @@ def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
 
     Raises ValueError for a method or a compressor that needs the vector as a whole.
     """
-    if not (allowed := _allowed(algorithm, d)):
+    if not (allowed := _allowed_cuts(algorithm, d)):
         return 0, d
     wanted = [d * rank / ranks for rank in range(1, ranks)]
     return 0, *sorted({min(allowed, key=lambda place: abs(place - one)) for one in wanted}), d
 
 
-def _allowed(algorithm: Algorithm, d: int) -> list[int]:
+def _allowed_cuts(algorithm: Algorithm, d: int) -> list[int]:
     """Places where a vector may be cut.
 
     Its compressors must allow them. If both directions are dense, or the server clips by the norm of all coordinates,
@@ -47,10 +47,10 @@ def _allowed(algorithm: Algorithm, d: int) -> list[int]:
             )
     if type(algorithm).server is not Algorithm.server:
         raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
-    both = [shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink)]
-    limits = [{*one.places(d)} for one in both if not isinstance(one, Identity)]
+    both = [require_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink)]
+    limits = [{*one.cut_points(d)} for one in both if not isinstance(one, Identity)]
     if _needs_norm(algorithm) or not limits:
-        limits.append({*places(d)})
+        limits.append({*cut_points(d)})
     return sorted(set.intersection(*limits))
 
 
@@ -66,23 +66,23 @@ class Exchange(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Asking(Shard):
+class _RecordingShard(Shard):
     """A shard that records what it asks the other servers, and answers with its own numbers for them."""
 
     asked: list[Tensor]
 
-    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+    def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         self.asked.append(mine)
         return [mine] * len(counts)
 
 
-def exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
+def describe_exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
     """The exchange of a method after its dense rounds. A method that needs the whole vector has one server."""
     try:
-        servers, half = len(_allowed(algorithm, d)) + 1, _Asking(cuts(algorithm, d, 2), 0, [])
+        servers, half = len(_allowed_cuts(algorithm, d)) + 1, _RecordingShard(cuts(algorithm, d, 2), 0, [])
     except ValueError:
         return Exchange(1, 2)
-    up, down = (shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
+    up, down = (require_shardable(channel.compressor) for channel in (algorithm.uplink, algorithm.downlink))
     down.encode_shard(torch.zeros(half.size, dtype=dtype), half, MessageKey.none())
     clips = _needs_norm(algorithm) and not half.is_whole
     return Exchange(servers, 2 + up.varies + down.varies + len(half.asked) + clips)
@@ -103,7 +103,7 @@ class ShardedServer:
 
     def __init__(
         self,
-        algorithm: SideBySide,
+        algorithm: GroupedAlgorithms,
         seed: int,
         group: dist.ProcessGroup | None = None,
         shares: Sequence[int] | None = None,
@@ -116,14 +116,14 @@ class ShardedServer:
         sizes = zip(algorithm.parts, algorithm.sizes, strict=True)
         self.cuts = [cuts(part, d, self.size) for part, d in sizes]
         self._servers = max(map(len, self.cuts)) - 1
-        self.served = self._shards(self.rank)
+        self.own_shards = self._shards(self.rank)
         self._known: dict[Any, Any] = {}
         self._kept: dict[int, Tensor] = {}  # buffers for arriving messages, if `is_tiled`
         self.is_tiled = False
 
     def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
         """This rank's states before round 1, for parameters x [*T, d]; None for parts that it does not serve."""
-        own = zip(self.algorithm.parts, self.served, x.split(self.algorithm.sizes, -1), strict=True)
+        own = zip(self.algorithm.parts, self.own_shards, x.split(self.algorithm.sizes, -1), strict=True)
         return tuple(
             part.start_server(vector[..., shard.begin : shard.end].clone()) if shard else None
             for part, shard, vector in own
@@ -136,15 +136,15 @@ class ShardedServer:
         LostContact.
         """
         axis = x.dim() - 1  # of the workers, after those of the trials
-        payloads = self._to_servers(up, axis, t)
+        payloads = self._send_to_servers(up, axis, t)
         down: Payload = ()
         if self.rank < self._servers:
             down, server = self._serve(payloads, server, x, t)
-        return self._join(self._to_all(down, x, t), t), server
+        return self._join(self._send_to_all(down, x, t), t), server
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         answers, states = [], []
-        given = zip(self.algorithm.parts, self.served, zip(*payloads, strict=True), server, strict=True)
+        given = zip(self.algorithm.parts, self.own_shards, zip(*payloads, strict=True), server, strict=True)
         for number, (part, shard, of_workers, state) in enumerate(given):
             answer: Payload = ()
             if shard is not None and self.is_tiled and _has_tiles(part, state, t):
@@ -152,7 +152,7 @@ class ShardedServer:
                 answer = own[number]
                 serve(part, shard, of_workers, state, t, seed_of_part(self.seed, number), answer)
             elif shard is not None:
-                here = on_shard(part, shard)
+                here = restrict_to_shard(part, shard)
                 aggregate = here.aggregate(list(of_workers), state, t)
                 norm = shard.norm(aggregate) if _needs_norm(here) else None
                 answer, state = here.server_message(aggregate, state, t, seed_of_part(self.seed, number), norm)
@@ -160,32 +160,32 @@ class ShardedServer:
             states.append(state)
         return tuple(answers), tuple(states)
 
-    def _to_servers(self, up: Payload, axis: int, t: int) -> list[Payload]:
+    def _send_to_servers(self, up: Payload, axis: int, t: int) -> list[Payload]:
         """The payloads of all workers for this server. Empty if this rank serves nothing."""
         codec = self.algorithm.uplink.codec(t)
         parts = [self._cut(up, codec, server) for server in range(self._servers)]
         mine = parts[self.rank] if self.rank < self._servers else ()
         likes = [mine] * self.size if mine else []
         if _varies(codec):
-            told = swapped(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
+            told = swap_messages(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         lead, messages = next(tensors(up)).shape[:axis], [_messages(part, axis + 1) for part in parts]
         arrived = self._swap(messages, likes, [(*lead, share) for share in self._shares])
         rows = (zip(*(tensor.unbind(axis) for tensor in tensors(one)), strict=True) for one in arrived)
         return [rebuild(like, row) for like, of_workers in zip(likes, rows, strict=True) for row in of_workers]
 
-    def _to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
+    def _send_to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
         """The answers of all servers."""
         axis, likes = x.dim() - 1, self._templates(x, t)
         if _varies(self.algorithm.downlink.codec(t)):
-            told = self._from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
+            told = self._gather_from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
             likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
         mine = _messages(down or likes[0], axis)
         mine = mine if self.rank < self._servers else [one[:0] for one in mine]
         return self._swap([mine] * self.size, likes, [x.shape[:-1]] * self.size)
 
-    def _from_servers(self, mine: Tensor, sizes: list[int]) -> list[Tensor]:
-        return swapped([mine if self.rank < self._servers else mine[:0]] * self.size, sizes, self.group)
+    def _gather_from_servers(self, mine: Tensor, sizes: list[int]) -> list[Tensor]:
+        return swap_messages([mine if self.rank < self._servers else mine[:0]] * self.size, sizes, self.group)
 
     def _swap(
         self, messages: Sequence[Sequence[Tensor]], likes: Sequence[Payload], leads: Sequence[Sequence[int]]
@@ -201,7 +201,7 @@ class ShardedServer:
         ]
         sizes = [math.prod(shape) for _, shape, _ in parts]
         kept = self._kept if self.is_tiled else None
-        arrived = swapped([one for row in messages for one in row], sizes, self.group, len(messages[0]), kept)
+        arrived = swap_messages([one for row in messages for one in row], sizes, self.group, len(messages[0]), kept)
         given = zip(arrived, parts, strict=True)
         found = [tensors(from_bytes(one.view(shape), like, lead)) for one, (like, shape, lead) in given]
         flat = chain.from_iterable(found)
@@ -222,7 +222,7 @@ class ShardedServer:
     def _cut(self, payload: Payload, codec: Parts, server: int) -> Payload:
         """A server's part of a payload of all coordinates."""
         own = zip(codec.compressors, payload, self._shards(server), strict=True)
-        return tuple(shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
+        return tuple(require_shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
 
     def _join(self, answers: Sequence[Payload], t: int) -> Payload:
         """The decoded message of every part, joined from the servers' shards."""
@@ -233,7 +233,7 @@ class ShardedServer:
             own = zip(self.algorithm.downlink.codec(t).compressors, answer, self._shards(server), found, strict=True)
             for one, payload, shard, parts in own:
                 if shard:
-                    parts.append(shardable(one).decode_shard(payload, shard))
+                    parts.append(require_shardable(one).decode_shard(payload, shard))
         return tuple(Vector(torch.cat(parts, -1)) for parts in found)
 
     @property
@@ -246,7 +246,7 @@ class ShardedServer:
         return [_Served(one, server, self.group) if server < len(one) - 1 else None for one in self.cuts]
 
 
-def swapped(
+def swap_messages(
     messages: Sequence[Tensor],
     sizes: Sequence[int],
     group: dist.ProcessGroup | None = None,
@@ -277,7 +277,7 @@ def swapped(
         for index, message in enumerate(row)
         if index // each != mine and len(message)
     ]
-    with contact():
+    with raise_lost_contact():
         for work in dist.batch_isend_irecv(operations) if operations else ():
             work.wait()
     return arrived
@@ -289,9 +289,9 @@ class _Served(Shard):
 
     group: dist.ProcessGroup | None
 
-    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+    def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         lead, messages = mine.shape[:-1], [mine.flatten()] * len(counts)
-        theirs = swapped(messages, [math.prod(lead) * count for count in counts], self.group)
+        theirs = swap_messages(messages, [math.prod(lead) * count for count in counts], self.group)
         return [one.view(*lead, count) for one, count in zip(theirs, counts, strict=True)]
 
 
@@ -318,7 +318,7 @@ def _messages(payload: Payload, lead: int) -> list[Tensor]:
 
 
 def _varies(codec: Parts) -> bool:
-    return any(shardable(one).varies for one in codec.compressors)
+    return any(require_shardable(one).varies for one in codec.compressors)
 
 
 def _sizes(payload: Payload) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..compressors.base import Compressor, Payload, Shardable, Wrapper, tensors
-from ..compressors.shard import Shard, piece, whole
+from ..compressors.shard import Shard, piece, whole_shard
 from ..core import tiles
 from ..core.algorithm import Algorithm, ServerState
 from ..core.channels import Channel
@@ -32,13 +32,13 @@ def send(channel: Channel, w: Tensor, memory: Tensor | None, key: MessageKey, me
 
     def run(tile: Shard) -> None:
         here = slice(tile.begin, tile.end)
-        local = replace(channel, compressor=OnShard(channel.compressor, tile))
+        local = replace(channel, compressor=ShardCompressor(channel.compressor, tile))
         payload, kept = local.send(w[..., here], None if memory is None else memory[..., here], key)
         _write(codec.cut(message, tile), payload)
         if kept is not None:
             w[..., here] = kept
 
-    by_tile(whole(w.shape[-1]), run)
+    run_by_tile(whole_shard(w.shape[-1]), run)
 
 
 def serve(
@@ -51,10 +51,10 @@ def serve(
     known: dict[int, Tensor] = {}  # aggregates of tiles that wait for a number of the whole vector
 
     def run(tile: Shard) -> None:
-        within = _within(tile, shard)
+        within = _relative_to(tile, shard)
         here = slice(within.begin, within.end)
         old = ServerState(aggregate[..., here], None if memory is None else memory[..., here])
-        local = on_shard(algorithm, tile)
+        local = restrict_to_shard(algorithm, tile)
         if tile.begin not in known:
             known[tile.begin] = local.aggregate([uplink.cut(payload, within) for payload in up], old, t)
             if algorithm.uplink.needs_last:
@@ -67,20 +67,20 @@ def serve(
 
     token = in_place.set(True)
     try:
-        by_tile(shard, run)
+        run_by_tile(shard, run)
     finally:
         in_place.reset(token)
 
 
-def received(channel: Channel, shard: Shard, payload: Payload, t: int) -> Iterator[tuple[int, Tensor]]:
+def decode_tiles(channel: Channel, shard: Shard, payload: Payload, t: int) -> Iterator[tuple[int, Tensor]]:
     """Decode a shard's message tile by tile. Yields each tile's first coordinate and its values."""
     codec: Any = channel.codec(t)
     for tile in tiles_of(shard) if has_tiles(channel, None, t) else [shard]:
-        part = payload if tile is shard else codec.cut(payload, _within(tile, shard))
+        part = payload if tile is shard else codec.cut(payload, _relative_to(tile, shard))
         yield tile.begin, codec.decode_shard(part, tile)
 
 
-def by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
+def run_by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
     """Run a function for every tile of a shard.
 
     It stops if it asks its tile for a number of the whole vector, such as a norm. With this number it runs again for
@@ -97,7 +97,7 @@ def by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
                 parts.append(needed.part)
         if not parts:
             return
-        results.append(shard.join(torch.cat(parts, -1)))
+        results.append(shard.gather_pieces(torch.cat(parts, -1)))
 
 
 def tiles_of(shard: Shard) -> list[tiles.Tile]:
@@ -106,31 +106,31 @@ def tiles_of(shard: Shard) -> list[tiles.Tile]:
     return [tiles.Tile(begin, end, shard.d) for begin, end in pairwise(edges)]
 
 
-def on_shard(algorithm: Algorithm, shard: Shard) -> Algorithm:
+def restrict_to_shard(algorithm: Algorithm, shard: Shard) -> Algorithm:
     """The algorithm for vectors on a shard."""
-    return algorithm.with_compressors(lambda one: OnShard(one, shard))
+    return algorithm.with_compressors(lambda one: ShardCompressor(one, shard))
 
 
 @dataclass(frozen=True)
-class OnShard(Wrapper):
+class ShardCompressor(Wrapper):
     """C on a shard of the coordinates."""
 
     shard: Shard
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        return shardable(self.compressor).encode_shard(x, self.shard, key)
+        return require_shardable(self.compressor).encode_shard(x, self.shard, key)
 
     def decode(self, payload: Payload, d: int) -> Tensor:
-        return shardable(self.compressor).decode_shard(payload, self.shard)
+        return require_shardable(self.compressor).decode_shard(payload, self.shard)
 
-    def sent(self, payload: Payload, d: int) -> Tensor:
-        return self.compressor.sent(payload, self.shard.size)
+    def sent_mask(self, payload: Payload, d: int) -> Tensor:
+        return self.compressor.sent_mask(payload, self.shard.size)
 
-    def whole(self, d: int) -> int:
+    def whole_size(self, d: int) -> int:
         return self.shard.d
 
 
-def shardable(compressor: Compressor) -> Shardable:
+def require_shardable(compressor: Compressor) -> Shardable:
     """The compressor itself. Raises ValueError where it needs the vector as a whole."""
     if not isinstance(compressor, Shardable):
         raise ValueError(
@@ -140,7 +140,7 @@ def shardable(compressor: Compressor) -> Shardable:
     return compressor
 
 
-def _within(tile: Shard, shard: Shard) -> Shard:
+def _relative_to(tile: Shard, shard: Shard) -> Shard:
     """The tile, counted from the shard's first coordinate."""
     return Shard((0, tile.begin - shard.begin, tile.end - shard.begin, shard.size), 1)
 

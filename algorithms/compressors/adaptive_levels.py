@@ -53,14 +53,14 @@ class AdaptiveLevels(Compressor):
         codes = (shares * top).round().add(top).to(torch.uint8)  # 0 for groups without bits
         places = table(tuple(2.0**p for p in range(_MOST)), torch.uint8, x.device)
         flags = (codes.unsqueeze(-2) & places.unsqueeze(-1)).ne(0).view(-1, self.block)
-        planes = flags.index_select(0, self._sent(pairs, x.shape[-1]))
+        planes = flags.index_select(0, self._sent_planes(pairs, x.shape[-1]))
         planes = planes.view(*x.shape[:-1], self._count(x.shape[-1]) * self.block)
         return Planes(pack(planes), pack_codes(pairs, 3), scale)
 
     def decode(self, payload: Planes, d: int) -> Tensor:
         pairs = unpack_codes(payload.pairs, 3, payload.scale.shape[-1])
         sent = unpack(payload.planes, self._count(d) * self.block).view(-1, self.block).to(torch.uint8)
-        flags = sent.new_zeros(pairs.numel() * _MOST, self.block).index_copy_(0, self._sent(pairs, d), sent)
+        flags = sent.new_zeros(pairs.numel() * _MOST, self.block).index_copy_(0, self._sent_planes(pairs, d), sent)
         places = table(tuple(2.0**p for p in range(_MOST)), torch.uint8, sent.device)
         top = _top(pairs, payload.scale.dtype)
         levels = (flags.view(*pairs.shape, _MOST, self.block) * places.unsqueeze(-1)).sum(-2).to(top.dtype) - top
@@ -89,7 +89,7 @@ class AdaptiveLevels(Compressor):
         given = torch.zeros_like(wanted, dtype=torch.uint8).scatter_(-1, order, 1)
         return given.unflatten(-1, (_MOST // 2, -1)).sum(-2, dtype=torch.uint8)
 
-    def _sent(self, pairs: Tensor, d: int) -> Tensor:
+    def _sent_planes(self, pairs: Tensor, d: int) -> Tensor:
         """Which planes are sent, of 8 planes of B bits for every group [..., G] of all messages."""
         rows = (torch.arange(_MOST, device=pairs.device) < 2 * pairs.unsqueeze(-1)).view(-1, pairs.shape[-1] * _MOST)
         own = rows.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, : self._count(d)]

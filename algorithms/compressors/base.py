@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
-from .shard import Shard, places, whole
+from .shard import Shard, cut_points, whole_shard
 
 Payload = tuple["Tensor | Payload", ...]
 """What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes, or a tuple
@@ -67,7 +67,7 @@ class Compressor(ABC):
     def decode(self, payload: Any, d: int) -> Tensor:
         """C(x) [..., d] out of the payload of x, as `encode` made it, in the dtype of x."""
 
-    def sent(self, payload: Any, d: int) -> Tensor:
+    def sent_mask(self, payload: Any, d: int) -> Tensor:
         """Which coordinates a payload carries, whatever their values: bool [..., d]. Raises ValueError if unknown."""
         raise ValueError(
             f"{self}: does not say which coordinates it sends, which a mean over senders needs; take chunk_top_k"
@@ -98,17 +98,17 @@ class Shardable(Compressor):
 
     Together they make C(x), bit for bit, of which each has x [..., size] on its shard. A new one is `encode_shard`,
     `decode`, `cut` and `bits`, with `decode_shard` where a message can only be read by who knows its shard, and
-    `places` where shards may not begin between pieces.
+    `cut_points` where shards may not begin between pieces.
     """
 
     varies: bool = False
     """Whether the payloads of a shard differ in size from vector to vector."""
 
     grain: int | None = None
-    """`dense_shard` is fast on shards that begin at multiples of this number of coordinates; None: on no shard."""
+    """`compress_shard` is fast on shards that begin at multiples of this number of coordinates; None: on no shard."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        return self.encode_shard(x, whole(x.shape[-1]), key)
+        return self.encode_shard(x, whole_shard(x.shape[-1]), key)
 
     @abstractmethod
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
@@ -122,16 +122,16 @@ class Shardable(Compressor):
         """C(x) [..., size] on a shard."""
         return self.decode(payload, shard.size)
 
-    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
+    def compress_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
         """C(x) [..., size] of x [..., size] on a shard. A subclass may skip the payload, with the same bits."""
         return self.decode_shard(self.encode_shard(x, shard, key), shard)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        return self.dense_shard(x, whole(x.shape[-1]), key)
+        return self.compress_shard(x, whole_shard(x.shape[-1]), key)
 
-    def places(self, d: int) -> Sequence[int]:
+    def cut_points(self, d: int) -> Sequence[int]:
         """Between which coordinates a vector of d may be cut into shards."""
-        return places(d)
+        return cut_points(d)
 
 
 @cache
@@ -169,7 +169,7 @@ class Identity(Floats):
     def decode(self, payload: Vector, d: int) -> Tensor:
         return payload.values
 
-    def sent(self, payload: Vector, d: int) -> Tensor:
+    def sent_mask(self, payload: Vector, d: int) -> Tensor:
         return torch.ones_like(payload.values, dtype=torch.bool)
 
     def pi(self, d: int) -> float:
@@ -196,21 +196,21 @@ class Wrapper(Compressor):
     def enlarges(self) -> bool:
         return self.compressor.enlarges
 
-    def whole(self, d: int) -> int:
+    def whole_size(self, d: int) -> int:
         """The length of the whole vector, given a shard of length d. Bits, π and ω refer to the whole vector."""
         return d
 
     def bits(self, d: int) -> int:
-        return self.compressor.bits(self.whole(d))
+        return self.compressor.bits(self.whole_size(d))
 
     def pi(self, d: int) -> float:
-        return self.compressor.pi(self.whole(d))
+        return self.compressor.pi(self.whole_size(d))
 
     def omega(self, d: int) -> float:
-        return self.compressor.omega(self.whole(d))
+        return self.compressor.omega(self.whole_size(d))
 
     def check(self, d: int) -> None:
-        self.compressor.check(self.whole(d))
+        self.compressor.check(self.whole_size(d))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from .base import Shardable
 from .packing import pack_codes, packed_shard, unpack_codes
-from .shard import Shard, divisor, euclidean
+from .shard import Shard, divisor, scaled_norm
 
 
 class Bins(NamedTuple):
@@ -46,7 +46,7 @@ class BinMeans(Shardable):
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Bins:
         shift = shard.total(x) / shard.d
         centred = x - shift
-        unit, length = euclidean(centred, shard)  # σ = unit·length/√(d−1)
+        unit, length = scaled_norm(centred, shard)  # σ = unit·length/√(d−1)
         step = divisor(length * (6 / max(shard.d - 1, 1) ** 0.5 / 2**self.width))
         codes = (centred / unit / step + 2 ** (self.width - 1)).round().clamp(0, 2**self.width - 1)
         means = []

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .base import Compressor, Payload, Shardable, Wrapper
-from .shard import Shard, whole
+from .shard import Shard, whole_shard
 
 BUCKET_MB = 25.0
 """What DistributedDataParallel puts together by default."""
 
 
-def buckets(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
+def bucket_sizes(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
     """How many coordinates the buckets have into which tensors of these sizes are put.
 
     From the last tensor to the first, as backward comes to them, each bucket until it has `mb` · 2²⁰ bytes or more of
@@ -33,7 +33,7 @@ def buckets(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
 class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableOverride]: Wrapper's
     """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes.
 
-    `partition: layer` has a block a tensor, `partition: bucket` those of `buckets`.
+    `partition: layer` has a block a tensor, `partition: bucket` those of `bucket_sizes`.
 
     Every block has its own scale, its own choice of coordinates, its own draw. Bits are summed over the blocks; the
     payload is the tuple of theirs. ‖C(x) − x‖² is the sum over the blocks, so π is that of the worst block. A shard
@@ -57,17 +57,17 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
         return payload[self._within(shard)]
 
     def decode(self, payload: Payload, d: int) -> Tensor:
-        return self.decode_shard(payload, whole(d))
+        return self.decode_shard(payload, whole_shard(d))
 
     def decode_shard(self, payload: Payload, shard: Shard) -> Tensor:
         blocks = zip(payload, self.sizes[self._within(shard)], strict=True)
         return torch.cat([self.compressor.decode(part, size) for part, size in blocks], -1)
 
-    def places(self, d: int) -> Sequence[int]:
+    def cut_points(self, d: int) -> Sequence[int]:
         return list(accumulate(self.sizes[:-1]))
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        blocks = self._blocks(x, whole(x.shape[-1]), key)
+        blocks = self._blocks(x, whole_shard(x.shape[-1]), key)
         return torch.cat([self.compressor(block, own) for block, own in blocks], -1)
 
     def bits(self, d: int) -> int:
@@ -111,9 +111,9 @@ class Parts(Compressor):
         parts = zip(self.compressors, payload, self.sizes, strict=True)
         return torch.cat([compressor.decode(part, size) for compressor, part, size in parts], -1)
 
-    def sent(self, payload: Payload, d: int) -> Tensor:
+    def sent_mask(self, payload: Payload, d: int) -> Tensor:
         parts = zip(self.compressors, payload, self.sizes, strict=True)
-        return torch.cat([compressor.sent(part, size) for compressor, part, size in parts], -1)
+        return torch.cat([compressor.sent_mask(part, size) for compressor, part, size in parts], -1)
 
     def bits(self, d: int) -> int:
         return sum(compressor.bits(size) for compressor, size in zip(self.compressors, self.sizes, strict=True))

@@ -13,7 +13,7 @@ from ..utils.seeding import MessageKey
 from .base import Shardable
 from .bin_means import BinMeans, Bins
 from .packing import pack_codes, packed_shard, unpack_codes
-from .shard import Shard, whole
+from .shard import Shard, whole_shard
 
 
 class Chosen(NamedTuple):
@@ -55,7 +55,7 @@ class ChunkTopK(Shardable):
         begins = torch.arange(codes.shape[-1], device=codes.device) // self.k * self.chunk
         return values.new_zeros(*values.shape[:-1], d).scatter_(-1, codes + begins, values)
 
-    def sent(self, payload: Any, d: int) -> Tensor:
+    def sent_mask(self, payload: Any, d: int) -> Tensor:
         indices: Tensor = payload.indices
         ones = indices.new_ones(*indices.shape[:-1], self.count(d), dtype=torch.bool)
         return ChunkTopK.decode(self, Chosen(ones, indices), d)
@@ -65,7 +65,7 @@ class ChunkTopK(Shardable):
         sent = Shard((0, begin, begin + count, self.count(shard.d)), 1)
         return Chosen(payload.values[..., begin : begin + count], packed_shard(payload.indices, self._width, sent))
 
-    def places(self, d: int) -> Sequence[int]:
+    def cut_points(self, d: int) -> Sequence[int]:
         step = self.chunk * (8 // gcd(8, self.k))  # where indices end on a whole byte
         return range(step, d, step)
 
@@ -111,7 +111,7 @@ class ChunkTopKBins(ChunkTopK):
         self, x: Tensor, shard: Shard, key: MessageKey | None = None
     ) -> ChosenBins:
         values, indices = super().encode_shard(x, shard, key)
-        return ChosenBins(self._bins.encode_shard(values, whole(values.shape[-1])), indices)
+        return ChosenBins(self._bins.encode_shard(values, whole_shard(values.shape[-1])), indices)
 
     def decode(self, payload: Any, d: int) -> Tensor:
         values = self._bins.decode(payload.values, self.count(d))
@@ -120,7 +120,7 @@ class ChunkTopKBins(ChunkTopK):
     def cut(self, payload: Any, shard: Shard) -> Any:
         return payload
 
-    def places(self, d: int) -> Sequence[int]:
+    def cut_points(self, d: int) -> Sequence[int]:
         return ()
 
     def bits(self, d: int) -> int:

@@ -34,11 +34,11 @@ class Chunks:
         parts = []
         for block in self.layout:
             h, w = self.shape(block)
-            chunks = block.of(x).unflatten(-1, (-1, w)).unflatten(-3, (-1, h)).movedim(-3, -2)
+            chunks = block.view(x).unflatten(-1, (-1, w)).unflatten(-3, (-1, h)).movedim(-3, -2)
             parts.append(self._transform(chunks, basis(h, x), basis(w, x)).flatten(-4))
         return torch.cat(parts, -1)
 
-    def back(self, z: Tensor) -> Tensor:
+    def inverse(self, z: Tensor) -> Tensor:
         """The vectors [..., d] of coefficients."""
         parts = []
         for block in self.layout:
@@ -81,23 +81,23 @@ class DctTopK(Compressor):
         return Chunks(self.layout, self.side, self.dct)
 
     @property
-    def of_coefficients(self) -> Parts:
+    def coefficient_compressor(self) -> Parts:
         """What it does to coefficients."""
         sizes = {block: prod(self.chunks.shape(block)) for block in self.layout}
         chosen = (ChunkTopK(min(self.k, size), size) if size > 1 else Identity() for size in sizes.values())
         return Parts(tuple(chosen), tuple(block.size for block in sizes))
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        return self.of_coefficients.encode(self.chunks.forward(x), key)
+        return self.coefficient_compressor.encode(self.chunks.forward(x), key)
 
     def decode(self, payload: Payload, d: int) -> Tensor:
-        return self.chunks.back(self.of_coefficients.decode(payload, d))
+        return self.chunks.inverse(self.coefficient_compressor.decode(payload, d))
 
     def bits(self, d: int) -> int:
-        return self.of_coefficients.bits(d)
+        return self.coefficient_compressor.bits(d)
 
     def pi(self, d: int) -> float:
-        return self.of_coefficients.pi(d)
+        return self.coefficient_compressor.pi(d)
 
     def check(self, d: int) -> None:
         check_layout(self.layout, d)

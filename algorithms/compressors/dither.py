@@ -8,10 +8,10 @@ from torch import Tensor
 
 from ..utils.seeding import MessageKey
 from .scaled_codes import GroupCodes, ScaledCodes, powers_of_two
-from .shard import Shard, divisor, euclidean, uniform
+from .shard import Shard, divisor, scaled_norm, uniform
 
 
-def _up_or_down(shares: Tensor, levels: int, drawn: Tensor) -> Tensor:
+def _round_at_random(shares: Tensor, levels: int, drawn: Tensor) -> Tensor:
     """±⌊ℓ⌋ or ±(⌊ℓ⌋ + 1), at random so that the mean is ℓ = levels·share."""
     level = shares.abs() * levels
     low = level.floor()
@@ -60,11 +60,11 @@ class Qsgd(Drawn):
         return min(d / self.levels**2, d**0.5 / self.levels)
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
-        unit, length = euclidean(x, shard)
+        unit, length = scaled_norm(x, shard)
         return unit * length  # at least |x_j|, also after rounding, because ‖x/u‖₂ ≥ 1: no level exceeds s
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        return _up_or_down(shares, self.levels, uniform("qsgd", key, shares, shard))
+        return _round_at_random(shares, self.levels, uniform("qsgd", key, shares, shard))
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class LinfDither(Dither):
         return ((1 + (min(self.block, d) - 1) / self.levels**2) ** 0.5 - 1) / 2
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        return _up_or_down(shares, self.levels, uniform("linf_dither", key, shares, shard))
+        return _round_at_random(shares, self.levels, uniform("linf_dither", key, shares, shard))
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Nuqsgd(Dither):
         z = min(self.block, d) ** 0.5 * 2.0 ** (1 - self.levels)
         return 1 / 8 + z * min(1, z)
 
-    def _of_groups(self, groups: Tensor) -> Tensor:
-        unit = divisor(super()._of_groups(groups))  # squares of huge and tiny numbers are outside a float's range
+    def _group_scales(self, groups: Tensor) -> Tensor:
+        unit = divisor(super()._group_scales(groups))  # squares of huge and tiny numbers are outside a float's range
         return unit * torch.linalg.vector_norm(groups / unit.unsqueeze(-1), dim=-1)
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 
-def ragged(flags: Tensor, most: int | None = None) -> Tensor:
+def ragged_indices(flags: Tensor, most: int | None = None) -> Tensor:
     """Where the flags [..., d] are set, in order: int64 [..., most]; None: as many as in any row.
 
-    A row with fewer repeats its first, or has zeros where it has none: `present` tells.
+    A row with fewer repeats its first, or has zeros where it has none: `gather_ragged` tells.
     """
     if most is None:
         most = int(flags.sum(-1).max()) if flags.numel() else 0
@@ -17,8 +17,8 @@ def ragged(flags: Tensor, most: int | None = None) -> Tensor:
     return torch.where(torch.arange(most, device=flags.device) < number, order, first)
 
 
-def present(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
-    """x [..., d] at the places that `ragged` gave for the flags; zero in a row without any."""
+def gather_ragged(x: Tensor, flags: Tensor, places: Tensor) -> Tensor:
+    """x [..., d] at the places that `ragged_indices` gave for the flags; zero in a row without any."""
     return torch.where(flags.any(-1, keepdim=True), x.gather(-1, places), 0)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
-from .packing import look_up, table
+from .packing import table, unpack_values
 from .scaled_codes import Codes, GroupCodes
 from .shard import Shard
 
@@ -20,7 +20,7 @@ class _FourBitCodes(GroupCodes):
         if self.width != 4:
             return super()._unpack(payload, d)
         levels = torch.arange(-self.top, 16 - self.top, device=payload.codes.device, dtype=torch.int32)
-        return look_up(payload.codes, self._shares(levels, payload.scale.dtype), d)
+        return unpack_values(payload.codes, self._shares(levels, payload.scale.dtype), d)
 
 
 @dataclass(frozen=True)

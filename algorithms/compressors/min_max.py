@@ -9,7 +9,7 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from .base import Shardable
 from .packing import packed_shard
-from .shard import Shard, nan_unless_finite, whole
+from .shard import Shard, nan_unless_finite, whole_shard
 
 _FLOOR = 1e-7  # added to the range, so that a constant vector has a step too
 
@@ -49,7 +49,7 @@ class MinMaxUint8(Shardable):
         return self._values(codes.to(bounds.dtype), bounds)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        return self._values(*self._quantize(x, whole(x.shape[-1])))
+        return self._values(*self._quantize(x, whole_shard(x.shape[-1])))
 
     def bits(self, d: int) -> int:
         return 8 * d + 64

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from .base import Shardable
 from .packing import pack, packed_shard, table, unpack
-from .shard import Shard, uniform, whole
+from .shard import Shard, uniform, whole_shard
 
 _SMALLEST, _LARGEST = -126, 127  # exponents of the normal float32 numbers; codes are their exponent fields, 1 to 254
 _NOT_FINITE = 255
@@ -53,7 +53,7 @@ class Natural(Shardable):
         return self._values(unpack(signs, d), exponents, kind.dtype)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        return self._values(x < 0, self._codes(x, whole(x.shape[-1]), key), x.dtype)
+        return self._values(x < 0, self._codes(x, whole_shard(x.shape[-1]), key), x.dtype)
 
     def bits(self, d: int) -> int:
         return 9 * d

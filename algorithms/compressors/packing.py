@@ -43,7 +43,7 @@ def unpack(packed: Tensor, d: int) -> Tensor:
     return unpack_by_torch(packed, d)
 
 
-def signed(packed: Tensor, d: int, magnitude: Tensor) -> Tensor:
+def unpack_signs(packed: Tensor, d: int, magnitude: Tensor) -> Tensor:
     """m where `pack` was given true and −m elsewhere, [..., d], for magnitudes m [..., 1] and in their dtype.
 
     Eight coordinates at a time, by what a byte stands for: a third of the time of unpacking and multiplying.
@@ -87,7 +87,7 @@ def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
     return torch.cat([_unpack_chunk(c, bits, min(chunk, d - n * chunk)) for n, c in enumerate(chunks)], -1)
 
 
-def look_up(packed: Tensor, values: Tensor, d: int) -> Tensor:
+def unpack_values(packed: Tensor, values: Tensor, d: int) -> Tensor:
     """values[code] for the codes [..., d] of 4 bits that `pack_codes` was given, two at a time; values [16]."""
     pairs = torch.complex(values.repeat_interleave(16), values.repeat(16))
     found = pairs.index_select(0, packed.flatten().to(torch.int32))

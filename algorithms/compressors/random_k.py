@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
-from .flags import present, ragged
-from .shard import Shard, whole
+from .flags import gather_ragged, ragged_indices
+from .shard import Shard, whole_shard
 from .top_k import Sparsifier
 
 
@@ -39,22 +39,22 @@ class RandomK(Sparsifier):
         return Sampled(values, seed.to(x.device))
 
     def decode(self, payload: Sampled, d: int) -> Tensor:
-        return self.decode_shard(payload, whole(d))
+        return self.decode_shard(payload, whole_shard(d))
 
     def decode_shard(self, payload: Sampled, shard: Shard) -> Tensor:
         values, seed = payload
         indices = self._draw(seed, shard.d).to(values.device)
         if not shard.is_whole:
             here = _lies_in(indices, shard)
-            indices = present(indices - shard.begin, here, ragged(here, values.shape[-1]))
+            indices = gather_ragged(indices - shard.begin, here, ragged_indices(here, values.shape[-1]))
         return _scatter(values, indices, shard.size)
 
     def cut(self, payload: Sampled, shard: Shard) -> Sampled:
         here = _lies_in(self._draw(payload.seed, shard.d), shard).to(payload.values.device)
-        return Sampled(present(payload.values, here, ragged(here)), payload.seed)
+        return Sampled(gather_ragged(payload.values, here, ragged_indices(here)), payload.seed)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        values, indices, _ = self._sample(x, whole(x.shape[-1]), key)
+        values, indices, _ = self._sample(x, whole_shard(x.shape[-1]), key)
         return _scatter(values, indices, x.shape[-1])
 
     def bits(self, d: int) -> int:
@@ -71,7 +71,7 @@ class RandomK(Sparsifier):
         indices = self._draw(seed, shard.d).to(x.device)
         here = None if shard.is_whole else _lies_in(indices, shard)
         if here is not None:
-            indices = present(indices - shard.begin, here, ragged(here))
+            indices = gather_ragged(indices - shard.begin, here, ragged_indices(here))
         values = x.gather(-1, indices)
         values = values * (shard.d / self.count(shard.d)) if self.unbiased else values
         return values if here is None else torch.where(here.any(-1, keepdim=True), values, 0), indices, seed

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..utils.layout import Layout, Split, check_layout, matrices_of
-from ..utils.linalg import cut, joined, product
+from ..utils.linalg import cut, join, product
 from ..utils.seeding import MessageKey
 from .base import Compressor
 
@@ -40,7 +40,7 @@ class RankK(Compressor):
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Factors:
         if key is None:
             raise ValueError("rank_k draws from a key: pass one that names seed, direction, round and workers")
-        matrices, others = self._split.apart(x)
+        matrices, others = self._split.separate(x)
         drawn = self._draw(key).to(x).expand(*x.shape[:-1], -1)
         blocks = self._split.chosen
         starts = zip(
@@ -48,14 +48,12 @@ class RankK(Compressor):
         )
         pairs = [(m, torch.linalg.qr(product(m, q)).Q) for m, q in starts]
         none = others[..., :0]
-        return Factors(
-            joined([p for _, p in pairs], none), joined([product(m.mT, p) for m, p in pairs], none), others
-        )
+        return Factors(join([p for _, p in pairs], none), join([product(m.mT, p) for m, p in pairs], none), others)
 
     def decode(self, payload: Factors, d: int) -> Tensor:
         p, right = cut(payload.p, self._sides(rows=True)), cut(payload.right, self._sides(rows=False))
         matrices = [product(one, other.mT) for one, other in zip(p, right, strict=True)]
-        return self._split.together(joined(matrices, payload.others[..., :0]), payload.others)
+        return self._split.join(join(matrices, payload.others[..., :0]), payload.others)
 
     def bits(self, d: int) -> int:
         sent = sum(rows * columns for side in (True, False) for rows, columns in self._sides(rows=side))

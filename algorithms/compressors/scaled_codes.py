@@ -46,7 +46,7 @@ class ScaledCodes(Shardable):
     def decode(self, payload: Codes, d: int) -> Tensor:
         [*chunks] = self._chunks(payload.scale, d)
         if len(chunks) == 1:
-            return self._by_scale(Tensor.mul_, self._unpack(payload, d), payload.scale)
+            return self._apply_scale(Tensor.mul_, self._unpack(payload, d), payload.scale)
         values = payload.scale.new_empty(*payload.scale.shape[:-1], d)
         for begin, end in chunks:
             values[..., begin:end] = self.decode(self.cut(payload, Shard((0, begin, end, d), 1)), end - begin)
@@ -60,28 +60,28 @@ class ScaledCodes(Shardable):
     def cut(self, payload: Codes, shard: Shard) -> Codes:
         return Codes(packed_shard(payload.codes, self.width, shard), payload.scale)
 
-    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
+    def compress_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
         levels, scale = self._quantize(x, shard, key)
-        return self._by_scale(Tensor.mul_, self._shares(levels, x.dtype), scale)
+        return self._apply_scale(Tensor.mul_, self._shares(levels, x.dtype), scale)
 
     def bits(self, d: int) -> int:
         return self.width * d + 32
 
     def _chunks(self, like: Tensor, d: int) -> Iterable[tuple[int, int]]:
         """Begins and ends of parts of a vector that fit a CPU's cache."""
-        places = self.places(d) if like.device.type == "cpu" else ()
+        places = self.cut_points(d) if like.device.type == "cpu" else ()
         every = max(CHUNK // places[0], 1) if places else 1
         return pairwise((0, *places[every - 1 :: every], d))
 
     def _quantize(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor]:
         scale = nan_unless_finite(self._scale(x, shard))
-        shares = self._by_scale(torch.div, x, divisor(scale))
+        shares = self._apply_scale(torch.div, x, divisor(scale))
         return self._levels(shares, shard, key).add_(0), scale  # + 0, because −0 has no code
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         return shard.largest(x.abs())
 
-    def _by_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
+    def _apply_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
         """An operation of every coordinate [..., d] and its scale."""
         return operation(x, scale)
 
@@ -121,7 +121,7 @@ class GroupCodes(ScaledCodes):
     def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return self.block
 
-    def places(self, d: int) -> Sequence[int]:
+    def cut_points(self, d: int) -> Sequence[int]:
         step = lcm(self.block, 8)
         return range(step, d, step)
 
@@ -129,9 +129,9 @@ class GroupCodes(ScaledCodes):
         return self.width * d + 32 * -(-d // self.block)
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
-        return self._of_groups(self._groups(x))
+        return self._group_scales(self._groups(x))
 
-    def _of_groups(self, groups: Tensor) -> Tensor:
+    def _group_scales(self, groups: Tensor) -> Tensor:
         """The scales [..., G] of groups [..., G, block], filled up with zeros: ‖·‖∞ unless said otherwise."""
         return groups.abs().amax(-1)
 
@@ -140,7 +140,7 @@ class GroupCodes(ScaledCodes):
         missing = -x.shape[-1] % self.block
         return (pad(x, (0, missing)) if missing else x).view(*x.shape[:-1], -1, self.block)
 
-    def _by_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
+    def _apply_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
         values = operation(self._groups(x), scale.unsqueeze(-1)).flatten(-2)
         return values if values.shape == x.shape else values[..., : x.shape[-1]].contiguous()
 

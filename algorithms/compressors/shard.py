@@ -28,7 +28,7 @@ def piece(d: int) -> int:
 class Shard:
     """The coordinates cuts[number] to cuts[number + 1] of a vector. The first cut is 0, the last is d.
 
-    The base class covers the whole vector, `whole(d)`: a subclass asks the processes that have the other shards.
+    The base class covers the whole vector, `whole_shard(d)`: a subclass asks the processes with the other shards.
     """
 
     cuts: tuple[int, ...]
@@ -54,43 +54,43 @@ class Shard:
     def is_whole(self) -> bool:
         return self.size == self.d
 
-    def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
+    def measure_pieces(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
         """What `measure` makes of every piece [..., c] of the whole vector, [..., P] in order; x [..., size] is ours.
 
         Raises LostContact where it takes others who are gone.
         """
-        return self.join(of_pieces(x, piece(self.d), measure))
+        return self.gather_pieces(measure_pieces(x, piece(self.d), measure))
 
-    def join(self, mine: Tensor) -> Tensor:
+    def gather_pieces(self, mine: Tensor) -> Tensor:
         """Gather the numbers of all pieces [..., P], in order, from ours [..., c] and others'. Raises LostContact."""
         if self.is_whole:
             return mine
         counts = [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]
-        return torch.cat(self.everyones(mine, counts), -1)
+        return torch.cat(self.all_gather(mine, counts), -1)
 
     def total(self, x: Tensor) -> Tensor:
         """Σ_j x_j over the whole vector, [..., 1]."""
-        return self.by_piece(x, lambda piece: piece.sum(-1)).sum(-1, keepdim=True)
+        return self.measure_pieces(x, lambda piece: piece.sum(-1)).sum(-1, keepdim=True)
 
     def largest(self, x: Tensor) -> Tensor:
         """max_j x_j over the whole vector, [..., 1]."""
-        return self.by_piece(x, lambda piece: piece.amax(-1)).amax(-1, keepdim=True)
+        return self.measure_pieces(x, lambda piece: piece.amax(-1)).amax(-1, keepdim=True)
 
     def smallest(self, x: Tensor) -> Tensor:
         """min_j x_j over the whole vector, [..., 1]."""
-        return self.by_piece(x, lambda piece: piece.amin(-1)).amin(-1, keepdim=True)
+        return self.measure_pieces(x, lambda piece: piece.amin(-1)).amin(-1, keepdim=True)
 
     def norm(self, x: Tensor) -> Tensor:
         """‖x‖₂ of the whole vector, [..., 1]."""
-        norms = self.by_piece(x, lambda piece: torch.linalg.vector_norm(piece, dim=-1))
+        norms = self.measure_pieces(x, lambda piece: torch.linalg.vector_norm(piece, dim=-1))
         return norms if norms.shape[-1] == 1 else torch.linalg.vector_norm(norms, dim=-1, keepdim=True)
 
-    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+    def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """Our numbers [..., c] and those of all other shards, so many each, in order. Raises LostContact."""
         raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there is nobody to ask")
 
 
-def of_pieces(x: Tensor, size: int, measure: Callable[[Tensor], Tensor]) -> Tensor:
+def measure_pieces(x: Tensor, size: int, measure: Callable[[Tensor], Tensor]) -> Tensor:
     """`measure` of every piece [..., c] of vectors x [..., d], as [..., P]."""
     if 0 < x.shape[-1] < size:  # short vectors take no further operations
         return measure(x).unsqueeze(-1)
@@ -99,12 +99,12 @@ def of_pieces(x: Tensor, size: int, measure: Callable[[Tensor], Tensor]) -> Tens
     return torch.cat([rows, measure(x[..., end:]).unsqueeze(-1)], -1) if end < x.shape[-1] else rows
 
 
-def whole(d: int) -> Shard:
+def whole_shard(d: int) -> Shard:
     """All d coordinates."""
     return Shard((0, d), 0)
 
 
-def places(d: int) -> Sequence[int]:
+def cut_points(d: int) -> Sequence[int]:
     """Where a vector of d coordinates may be cut: between pieces."""
     return range(piece(d), d, piece(d))
 
@@ -119,7 +119,7 @@ def nan_unless_finite(scale: Tensor) -> Tensor:
     return scale + (scale - scale)
 
 
-def euclidean(x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
+def scaled_norm(x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
     """(u, ‖x/u‖₂) as [..., 1] each with u = ‖x‖∞ or 1: ‖x‖₂ is their product.
 
     Squares of x itself would overflow for huge x and vanish for tiny x.

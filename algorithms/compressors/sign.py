@@ -10,8 +10,8 @@ from torch import Tensor
 from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from .base import Shardable
-from .packing import pack_codes, pack_signs, packed_shard, signed, unpack_codes
-from .shard import Shard, euclidean
+from .packing import pack_codes, pack_signs, packed_shard, unpack_codes, unpack_signs
+from .shard import Shard, scaled_norm
 
 
 class Signs(NamedTuple):
@@ -52,9 +52,9 @@ class ScaledSign(Shardable):
         return Signs(packed_shard(payload.bits, 1, shard), payload.scale)
 
     def decode(self, payload: Signs, d: int) -> Tensor:
-        return signed(payload.bits, d, payload.scale)
+        return unpack_signs(payload.bits, d, payload.scale)
 
-    def dense_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
+    def compress_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
         # Many times faster on a CPU than a choice between s and −s.
         scale = self._scale(x, shard)
         return torch.ge(x, 0, out=torch.empty_like(x)).mul_(2).sub_(1).mul_(scale)
@@ -67,8 +67,8 @@ class ScaledSign(Shardable):
 
     def _scale(self, x: Tensor, shard: Shard) -> Tensor:
         if self.norm == "l1":
-            return shard.by_piece(x, lambda piece: piece.abs().sum(-1)).sum(-1, keepdim=True) / shard.d
-        unit, length = euclidean(x, shard)
+            return shard.measure_pieces(x, lambda piece: piece.abs().sum(-1)).sum(-1, keepdim=True) / shard.d
+        unit, length = scaled_norm(x, shard)
         return unit * (length / shard.d**0.5)
 
 

@@ -13,9 +13,9 @@ from ..utils.seeding import MessageKey
 from ..utils.words import check_words
 from . import elias_fano
 from .base import Shardable
-from .flags import indices_of, present, ragged, running_count
+from .flags import gather_ragged, indices_of, ragged_indices, running_count
 from .packing import pack_codes, unpack_codes
-from .shard import Shard, whole
+from .shard import Shard, whole_shard
 
 MANY = 2**16
 """Numbers in a vector from which on a CPU finds the largest faster by a sample."""
@@ -91,21 +91,21 @@ class TopK(Sparsifier):
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Sparse:
         if shard.is_whole and _is_long(x):
-            indices = largest(_magnitude(x), self.count(shard.d))
+            indices = largest_indices(_magnitude(x), self.count(shard.d))
             return Sparse(x.gather(-1, indices), self._pack(indices, shard.d))
         keep = self._keep(x, shard)
-        indices = indices_of(keep, self.count(shard.d)) if shard.is_whole else ragged(keep)
-        return Sparse(present(x, keep, indices), self._pack(indices, shard.d))
+        indices = indices_of(keep, self.count(shard.d)) if shard.is_whole else ragged_indices(keep)
+        return Sparse(gather_ragged(x, keep, indices), self._pack(indices, shard.d))
 
     def cut(self, payload: Sparse, shard: Shard) -> Sparse:
         indices = self._unpack(payload, shard.d)
         here = (indices >= shard.begin) & (indices < shard.end)
-        places = ragged(here)
-        indices = present(indices - shard.begin, here, places)
-        return Sparse(present(payload.values, here, places), self._pack(indices, shard.d))
+        places = ragged_indices(here)
+        indices = gather_ragged(indices - shard.begin, here, places)
+        return Sparse(gather_ragged(payload.values, here, places), self._pack(indices, shard.d))
 
     def decode(self, payload: Sparse, d: int) -> Tensor:
-        return self.decode_shard(payload, whole(d))
+        return self.decode_shard(payload, whole_shard(d))
 
     def decode_shard(self, payload: Sparse, shard: Shard) -> Tensor:
         values = payload.values
@@ -113,8 +113,8 @@ class TopK(Sparsifier):
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         if _is_long(x):
-            return self.decode(self.encode_shard(x, whole(x.shape[-1])), x.shape[-1])
-        return torch.where(self._keep(x, whole(x.shape[-1])), x, 0)
+            return self.decode(self.encode_shard(x, whole_shard(x.shape[-1])), x.shape[-1])
+        return torch.where(self._keep(x, whole_shard(x.shape[-1])), x, 0)
 
     def bits(self, d: int) -> int:
         k = self.count(d)
@@ -122,8 +122,8 @@ class TopK(Sparsifier):
             return 32 * k + elias_fano.size(k, d)
         return k * (32 + (32 if self.index_bits == 32 else _width(d)))
 
-    def places(self, d: int) -> Sequence[int]:
-        return () if self.index_bits == "elias_fano" else super().places(d)
+    def cut_points(self, d: int) -> Sequence[int]:
+        return () if self.index_bits == "elias_fano" else super().cut_points(d)
 
     def _pack(self, indices: Tensor, d: int) -> Tensor:
         indices = indices.to(torch.int32)
@@ -174,12 +174,12 @@ def _threshold(magnitude: Tensor, shard: Shard, k: int) -> tuple[Tensor, Tensor]
         byte = (pattern >> shift) & 255
         counts = pattern.new_zeros(*pattern.shape[:-1], 256, dtype=torch.int32)
         counts.scatter_add_(-1, byte.long(), alike.to(torch.int32))
-        everyones = torch.stack(shard.everyones(counts, [256] * (len(shard.cuts) - 1)))
-        numbers = everyones.sum(0, dtype=torch.int32)
+        all_counts = torch.stack(shard.all_gather(counts, [256] * (len(shard.cuts) - 1)))
+        numbers = all_counts.sum(0, dtype=torch.int32)
         from_here_on = numbers.flip(-1).cumsum(-1, dtype=torch.int32).flip(-1)
         chosen = (from_here_on >= left).sum(-1, keepdim=True).sub_(1).clamp_(min=0)
         left = left - (from_here_on - numbers).gather(-1, chosen)
-        before = everyones[: shard.number].sum(0, dtype=torch.int32).gather(-1, chosen)
+        before = all_counts[: shard.number].sum(0, dtype=torch.int32).gather(-1, chosen)
         found |= chosen.to(found.dtype) << shift
         alike &= byte == chosen
     return found.view(magnitude.dtype), left - before
@@ -190,11 +190,11 @@ _WHOLE_NUMBERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 def _largest(magnitude: Tensor, k: int) -> Tensor:
     if k and _is_long(magnitude):
-        return magnitude.gather(-1, largest(magnitude, k))
+        return magnitude.gather(-1, largest_indices(magnitude, k))
     return magnitude.topk(k, sorted=False).values
 
 
-def largest(size: Tensor, k: int) -> Tensor:
+def largest_indices(size: Tensor, k: int) -> Tensor:
     """Where the k largest of sizes [..., d] are, in order, of equal ones the lower: int64 [..., k], on the CPU.
 
     A sample tells a bound that a few more than k exceed; only these are compared with each other. Where the sample

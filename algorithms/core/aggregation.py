@@ -47,12 +47,12 @@ class Combine(ABC):
     """Whether it looks at what was sent beside C(x), so that the dense path packs what goes up, too."""
 
     @abstractmethod
-    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+    def aggregate(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
         """One vector [*T, d] for the messages of all workers, which come one after the other."""
 
     @abstractmethod
-    def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
-        """`of` for a payload with a worker axis, to the same bits."""
+    def aggregate_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
+        """`aggregate` for a payload with a worker axis, to the same bits."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Mean(Combine):
 
     workers: int | None = field(default=None, repr=False)  # entries of the leaderboard hold the text `Mean()`
 
-    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+    def aggregate(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
         return mean_of((codec.decode(payload, d) for payload in payloads), self.workers)
 
-    def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
+    def aggregate_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
         return mean_of_stacked(codec.decode(payload, d), self.workers)
 
 
@@ -74,10 +74,10 @@ class Nothing(Combine):
 
     zeros: Tensor
 
-    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+    def aggregate(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
         return self.zeros
 
-    of_stacked = of  # pyright: ignore[reportAssignmentType]: neither looks at messages
+    aggregate_stacked = aggregate  # pyright: ignore[reportAssignmentType]: neither looks at messages
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class SendersMean(Combine):
 
     needs_payloads = True
 
-    def of(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
-        return _senders_mean((codec.decode(payload, d), codec.sent(payload, d)) for payload in payloads)
+    def aggregate(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
+        return _senders_mean((codec.decode(payload, d), codec.sent_mask(payload, d)) for payload in payloads)
 
-    def of_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
-        vectors, sent = codec.decode(payload, d), codec.sent(payload, d)
+    def aggregate_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
+        vectors, sent = codec.decode(payload, d), codec.sent_mask(payload, d)
         return _senders_mean(zip(vectors.unbind(-2), sent.unbind(-2), strict=True))
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..compressors.base import Compressor, Floats, Identity, Payload, Unpacked
 from ..compressors.blocks import Blocks, Parts
 from ..compressors.floats import Cast
-from ..compressors.shard import whole
+from ..compressors.shard import whole_shard
 from ..compressors.sign import Unscaled
 from ..utils.seeding import MessageKey
 from ..utils.words import check_words
@@ -96,10 +96,10 @@ def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, node
 
 
-def nested(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
+def nest_leaves(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
     """The inverse of `leaves`: nested dicts with the names of `like`, and None for missing ones."""
     if isinstance(like, dict):
-        return {key: nested(found, part, f"{name}.{key}" if name else key) for key, part in like.items()}
+        return {key: nest_leaves(found, part, f"{name}.{key}" if name else key) for key, part in like.items()}
     return found.get(name)
 
 
@@ -113,7 +113,7 @@ def map_tensors(parts: Sequence[Any], function: Callable[[list[Tensor]], Tensor]
 class Stage(Protocol):
     """One exchange of a round: what goes up, what comes down, and what each end does with it.
 
-    Its messages have `width(d)` coordinates. What a worker or a replica remembers between two stages is in its state.
+    Its messages have `message_size(d)` coordinates. State between two stages is in the worker's or the replica's.
     """
 
     @property
@@ -122,7 +122,7 @@ class Stage(Protocol):
     @property
     def downlink(self) -> Channel: ...
 
-    def width(self, d: int) -> int: ...
+    def message_size(self, d: int) -> int: ...
 
     def worker(
         self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int, seed: int
@@ -139,7 +139,7 @@ class Algorithm:
 
     clip: the largest norm ‖g̃_t‖₂ of what a replica hands to its update; a longer signal is shortened to it, and None
     shortens none. Weight decay is added behind it, and what channels remember is not clipped. A subclass whose
-    replicas do not move by what they receive clips the mean by which it moves, with `clipped_aggregate`.
+    replicas do not move by what they receive clips the mean by which it moves, with `clip_aggregate`.
     combine: what the server makes of the workers' messages.
     """
 
@@ -175,7 +175,7 @@ class Algorithm:
             raise ValueError(f"clip={self.clip}: a norm above 0, or null for no clipping")
 
     @classmethod
-    def both_ways(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
+    def from_channel(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
         """The same channel up and down; with `uplink_only` the downlink is dense."""
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
@@ -186,7 +186,7 @@ class Algorithm:
         """
         return (self,)
 
-    def width(self, d: int) -> int:
+    def message_size(self, d: int) -> int:
         """Coordinates of a message."""
         return d
 
@@ -215,7 +215,7 @@ class Algorithm:
         """Whether workers compute gradients on all their rows in round t, instead of on a batch."""
         return False
 
-    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
+    def local_step(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
         """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
         return state
 
@@ -253,26 +253,26 @@ class Algorithm:
         Of payloads that come one after the other one dense message is held at a time.
         """
         if isinstance(payloads, tuple):
-            return self.combine.of_stacked(payloads, self.uplink.codec(t), d)
-        return self.combine.of(payloads, self.uplink.codec(t), d)
+            return self.combine.aggregate_stacked(payloads, self.uplink.codec(t), d)
+        return self.combine.aggregate(payloads, self.uplink.codec(t), d)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: Lr, t: int) -> ReplicaState:
         """The replica after round t, with step size lr."""
-        return self.apply_signal(self.received(payload, state, t), state, lr, t, None)
+        return self.apply_signal(self.receive(payload, state, t), state, lr, t, None)
 
-    def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
+    def receive(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
         """g̃_t [*T, d], what a replica makes of the server's payload."""
         return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.signal)
 
     def apply_signal(self, signal: Tensor, state: ReplicaState, lr: Lr, t: int, norm: Tensor | None) -> ReplicaState:
-        x, moments = self.update.step(state.x, self.clipped_aggregate(signal, norm), state.moments, lr, t)
+        x, moments = self.update.step(state.x, self.clip_aggregate(signal, norm), state.moments, lr, t)
         return ReplicaState(x=x, signal=signal, moments=moments, previous=state.x if self.looks_back else None)
 
-    def clipped_aggregate(self, aggregate: Tensor, norm: Tensor | None = None) -> Tensor:
+    def clip_aggregate(self, aggregate: Tensor, norm: Tensor | None = None) -> Tensor:
         """The aggregate [*T, d], no longer than `clip`; or shortened as if `norm` [*T, 1] were its norm."""
-        return clipped(aggregate, self.clip, norm)
+        return clip_norm(aggregate, self.clip, norm)
 
-    def unpacked(self) -> Algorithm:
+    def without_packing(self) -> Algorithm:
         """This algorithm with the same numbers but unpacked messages, except payloads that `combine` reads."""
         dense = self.with_compressors(Unpacked)
         return replace(dense, uplink=self.uplink) if self.combine.needs_payloads else dense
@@ -345,7 +345,7 @@ class Algorithm:
         self.update.check(d)
 
 
-def numbers_kept(algorithm: Algorithm, x: Tensor) -> float:
+def memory_size(algorithm: Algorithm, x: Tensor) -> float:
     """How many numbers per coordinate a worker keeps between rounds, without the model x [d] and its gradient.
 
     A model of a worker's own counts. Vectors that nobody reads are expanded zeros, and do not count.
@@ -361,12 +361,12 @@ def numbers_kept(algorithm: Algorithm, x: Tensor) -> float:
     return kept / x.numel() - 1
 
 
-def clipped(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:
+def clip_norm(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:
     """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector of [..., d], as torch clips; themselves where c is None.
 
     norm [..., 1]: instead of their own norms, for vectors that are parts of longer ones.
     """
     if most is None:
         return vectors
-    norm = whole(vectors.shape[-1]).norm(vectors) if norm is None else norm
+    norm = whole_shard(vectors.shape[-1]).norm(vectors) if norm is None else norm
     return vectors * (most / (norm + 1e-6)).clamp(max=1.0)

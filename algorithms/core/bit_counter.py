@@ -32,7 +32,7 @@ class BitCounter:
     ) -> None:
         """Add round t of an algorithm on d coordinates. present: who sends; None: all workers."""
         for stage in algorithm.stages(t):
-            width = stage.width(d)
+            width = stage.message_size(d)
             up = present.share(t) if present else 1
             down = 0 if present and present.is_silent(stage.uplink, t) else 1
             self.bits_up += up * stage.uplink.bits(width, t)

@@ -38,7 +38,7 @@ class Channel(ABC):
     needs_last = True
     """Whether a receiver needs its last signal to decode the next."""
 
-    is_carried_by_the_mean = False
+    mean_memory_suffices = False
     """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
 
     mean_over: ClassVar[Literal["all", "present"] | None] = None
@@ -88,12 +88,12 @@ class Channel(ABC):
             ) from error
         self.compressor.check(d)
 
-    def _refuse_biased(self, name: str) -> None:
+    def _check_unbiased(self, name: str) -> None:
         if not self.compressor.unbiased:
             known = "random_k with `unbiased`, natural, qsgd, terngrad"
             raise ValueError(f"{self.compressor}: {name} needs an unbiased compressor ({known})")
 
-    def _refuse_scaled(self, name: str) -> None:
+    def _check_scaled(self, name: str) -> None:
         if not self.compressor.is_scaled:
             raise ValueError(
                 f"{self.compressor}: has no scale, and {name} needs a contractive compressor (Assumption 4.1): its "
@@ -136,11 +136,11 @@ class ErrorFeedback(Channel):
 
     is_coordinatewise = True
     needs_last = False
-    is_carried_by_the_mean = True  # x − α·mean_i δ_i moves as if nothing had been lost
+    mean_memory_suffices = True  # x − α·mean_i δ_i moves as if nothing had been lost
     mean_over = "present"
 
     def __post_init__(self) -> None:
-        self._refuse_scaled("error feedback")
+        self._check_scaled("error feedback")
         if not 0 <= self.decay <= 1:
             raise ValueError(f"decay={self.decay}: must lie in [0, 1]")
 
@@ -164,11 +164,11 @@ class Markov(Channel):
 
     is_coordinatewise = True
     is_mirrored = True
-    is_carried_by_the_mean = True  # it is ĝ, which the server has
+    mean_memory_suffices = True  # it is ĝ, which the server has
     mean_over = "all"
 
     def __post_init__(self) -> None:
-        self._refuse_scaled("the Markov sequence")
+        self._check_scaled("the Markov sequence")
 
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         payload = self.codec(key.round).encode(w - memory, key)

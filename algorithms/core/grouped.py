@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..compressors.base import Payload
 from ..compressors.blocks import Parts
-from ..compressors.shard import whole
+from ..compressors.shard import whole_shard
 from ..utils.seeding import keyed_seed
 from .algorithm import Algorithm, Payloads
 from .channels import Channel
@@ -20,7 +20,7 @@ States = tuple[Any, ...]  # one a part
 
 
 @dataclass(frozen=True)
-class Lanes:
+class GroupedChannels:
     """One direction of algorithms side by side."""
 
     channels: tuple[Channel, ...]
@@ -31,7 +31,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class SideBySide:
+class GroupedAlgorithms:
     """Algorithms on consecutive parts of a vector, of the given sizes: parameter groups.
 
     Every part does in every round what it would do alone, with a seed of its own, part 0's being the one given. Only
@@ -42,35 +42,35 @@ class SideBySide:
     sizes: tuple[int, ...]
 
     @property
-    def uplink(self) -> Lanes:
-        return Lanes(tuple(part.uplink for part in self.parts), self.sizes)
+    def uplink(self) -> GroupedChannels:
+        return GroupedChannels(tuple(part.uplink for part in self.parts), self.sizes)
 
     @property
-    def downlink(self) -> Lanes:
-        return Lanes(tuple(part.downlink for part in self.parts), self.sizes)
+    def downlink(self) -> GroupedChannels:
+        return GroupedChannels(tuple(part.downlink for part in self.parts), self.sizes)
 
     def start_workers(self, x: Tensor, ids: Tensor) -> States:
-        return tuple(part.start_workers(one, ids) for part, one in self._each(x.split(self.sizes, -1)))
+        return tuple(part.start_workers(one, ids) for part, one in self._zip_parts(x.split(self.sizes, -1)))
 
     def start_server(self, x: Tensor) -> States:
-        return tuple(part.start_server(one) for part, one in self._each(x.split(self.sizes, -1)))
+        return tuple(part.start_server(one) for part, one in self._zip_parts(x.split(self.sizes, -1)))
 
     def start_replica(self, x: Tensor) -> States:
-        return tuple(part.start_replica(one) for part, one in self._each(x.split(self.sizes, -1)))
+        return tuple(part.start_replica(one) for part, one in self._zip_parts(x.split(self.sizes, -1)))
 
     def worker(
         self, gradient: Tensor, states: States, replicas: States, lrs: Sequence[float], t: int, seed: int
     ) -> tuple[Payload, States]:
         """What the workers of all parts send for gradients [W, d], with a step size a part."""
-        given = self._each(gradient.split(self.sizes, -1), states, replicas, lrs)
+        given = self._zip_parts(gradient.split(self.sizes, -1), states, replicas, lrs)
         sent = [part.worker(*own, t, seed_of_part(seed, number)) for number, (part, *own) in enumerate(given)]
         payloads, states = zip(*sent, strict=True)
         return payloads, states
 
     def server(self, payloads: Payloads, states: States, t: int, seed: int) -> tuple[Payload, States]:
         of_parts = payloads if isinstance(payloads, tuple) else map(list, zip(*payloads, strict=True))
-        aggregates = [part.aggregate(*given, t) for part, *given in self._each(of_parts, states)]
-        norm, given = self._norm(aggregates), self._each(aggregates, states)
+        aggregates = [part.aggregate(*given, t) for part, *given in self._zip_parts(of_parts, states)]
+        norm, given = self._norm(aggregates), self._zip_parts(aggregates, states)
         sent = [
             part.server_message(*own, t, seed_of_part(seed, number), norm)
             for number, (part, *own) in enumerate(given)
@@ -79,13 +79,13 @@ class SideBySide:
         return answers, states
 
     def replica(self, payloads: Payload, states: States, lrs: Sequence[float], t: int) -> States:
-        signals = [part.received(*given, t) for part, *given in self._each(payloads, states)]
+        signals = [part.receive(*given, t) for part, *given in self._zip_parts(payloads, states)]
         norm = self._norm(signals)
-        return tuple(part.apply_signal(*given, t, norm) for part, *given in self._each(signals, states, lrs))
+        return tuple(part.apply_signal(*given, t, norm) for part, *given in self._zip_parts(signals, states, lrs))
 
-    def unpacked(self) -> Self:
+    def without_packing(self) -> Self:
         """These algorithms with the same numbers but unpacked messages, except payloads that a `combine` reads."""
-        return replace(self, parts=tuple(part.unpacked() for part in self.parts))
+        return replace(self, parts=tuple(part.without_packing() for part in self.parts))
 
     def check(self) -> None:
         """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""
@@ -103,9 +103,9 @@ class SideBySide:
         if len(self.parts) == 1 or self.parts[0].clip is None:
             return None
         together = torch.cat(list(vectors), -1)
-        return whole(together.shape[-1]).norm(together)
+        return whole_shard(together.shape[-1]).norm(together)
 
-    def _each(self, *given: Any) -> zip[tuple[Any, ...]]:
+    def _zip_parts(self, *given: Any) -> zip[tuple[Any, ...]]:
         return zip(self.parts, *given, strict=True)
 
 

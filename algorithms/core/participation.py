@@ -56,7 +56,7 @@ class Participation:
         late = dict(self.late)
         return [i for i in range(self.workers) if (sent := t - late.get(i, 0)) > 0 and self._sends(i, sent)]
 
-    def waits(self, algorithm: Algorithm) -> dict[int, int]:
+    def exchange_delays(self, algorithm: Algorithm) -> dict[int, int]:
         """For each late worker, how many exchanges pass until its message arrives."""
         return {i: sum(bool(algorithm.stages(t)) for t in range(1, k + 1)) for i, k in self.late}
 
@@ -68,7 +68,7 @@ class Participation:
         """Whether the server sends nothing in round t, because it has no messages to average."""
         return uplink.mean_over == "present" and not self.arrivals(t)
 
-    def at_server(self, stage: Stage, x: Tensor, t: int) -> Stage:
+    def with_server_mean(self, stage: Stage, x: Tensor, t: int) -> Stage:
         """The stage with the mean that the server takes in round t, for messages like x [*T, d]."""
         if stage.uplink.mean_over == "present":
             return stage

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..compressors.base import Payload, Shardable, Unpacked
-from ..compressors.shard import Shard, of_pieces, piece
+from ..compressors.shard import Shard, measure_pieces, piece
 from ..utils.seeding import MessageKey
 from .algorithm import (
     Algorithm,
@@ -29,7 +29,7 @@ from .algorithm import (
     as_dicts,
     from_dicts,
     leaves,
-    nested,
+    nest_leaves,
 )
 from .update_rules import Lr, Update, in_place
 
@@ -75,7 +75,7 @@ class TiledStates:
 
     def __init__(self, algorithm: Algorithm, states: States, d: int, offset: int = 0) -> None:
         self._shares_aggregate = type(algorithm).aggregate is Algorithm.aggregate and algorithm.uplink.is_mirrored
-        self._shares_signal = type(algorithm).received is Algorithm.received and algorithm.downlink.is_mirrored
+        self._shares_signal = type(algorithm).receive is Algorithm.receive and algorithm.downlink.is_mirrored
         self.d, self._offset = d, offset
         self.states = self._separate(states)
         vectors = _vectors(self.states, d)
@@ -126,7 +126,7 @@ class TiledStates:
 
         def move() -> ReplicaState:
             at = replace(replica, x=x.read(*bounds))
-            signal = server.memory if self._shares_signal else local.received(down, at, t)
+            signal = server.memory if self._shares_signal else local.receive(down, at, t)
             norm = None if local.clip is None else tile.norm(signal)
             return local.apply_signal(signal, at, lr, t, norm)
 
@@ -191,10 +191,10 @@ class Tile(Shard):
         """Start again. Reductions return these results in order; the one after them raises Reduction."""
         object.__setattr__(self, "_results", iter(results))  # a shard is frozen
 
-    def by_piece(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
+    def measure_pieces(self, x: Tensor, measure: Callable[[Tensor], Tensor]) -> Tensor:
         if self.is_whole:
-            return super().by_piece(x, measure)
-        return self._reduce(lambda: of_pieces(x, piece(self.d), measure), lambda parts: parts)
+            return super().measure_pieces(x, measure)
+        return self._reduce(lambda: measure_pieces(x, piece(self.d), measure), lambda parts: parts)
 
     def apply_to_whole(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """This tile of function(whole vector [..., d]); x [..., size] is the tile of the argument."""
@@ -239,10 +239,10 @@ class _TileCompressor(Unpacked):
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         one, tile = self.compressor, self.current.tile
         if isinstance(one, Shardable) and one.grain and (tile.is_whole or self.current.size % one.grain == 0):
-            return one.dense_shard(x, tile, key)
+            return one.compress_shard(x, tile, key)
         return tile.apply_to_whole(x, lambda vectors: one(vectors, key))
 
-    def whole(self, d: int) -> int:
+    def whole_size(self, d: int) -> int:
         return self.current.tile.d
 
 
@@ -253,4 +253,4 @@ def _vectors(states: States, d: int) -> dict[str, Tensor]:
 
 def _with_vectors(states: States, vectors: Mapping[str, Tensor]) -> States:
     like = as_dicts(states)
-    return from_dicts(nested({**dict(leaves(like)), **vectors}, like), states)
+    return from_dicts(nest_leaves({**dict(leaves(like)), **vectors}, like), states)

@@ -44,7 +44,7 @@ class AMSGradMoments(NamedTuple):
     v_hat: Tensor
 
 
-def check_shares(of: object, *names: str, span: str = "[0, 1)") -> None:
+def check_range(of: object, *names: str, span: str = "[0, 1)") -> None:
     """Raise ValueError where one of these attributes is a number outside `span`, an interval from 0 to 1."""
     for name in names:
         value = getattr(of, name)
@@ -121,7 +121,7 @@ class SGD(Update):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "momentum", "dampening")
+        check_range(self, "momentum", "dampening")
 
     def hyperparameters(self) -> dict[str, Any]:
         # Without momentum there is no buffer, in which a scheduler could begin one.
@@ -154,7 +154,7 @@ class Adaptive(Update):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "beta1", "beta2")
+        check_range(self, "beta1", "beta2")
         if self.nu <= 0:
             raise ValueError(f"nu={self.nu}: must be positive, or a coordinate without gradient divides 0 by 0")
 

@@ -12,4 +12,4 @@ def adam(compressor: Floats, update: Adam) -> Algorithm:
     Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
     Source: Kingma and Ba 2014; `update.form: torch` gives torch.optim.Adam's bias correction and place of ν.
     """
-    return Algorithm.both_ways(Direct(compressor), update)
+    return Algorithm.from_channel(Direct(compressor), update)

@@ -12,4 +12,4 @@ def amsgrad(compressor: Floats, update: AMSGrad) -> Algorithm:
     Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
     Source: CD-Adam paper, section 3 (Reddi et al. 2019); `update.form: torch` is the authors' code.
     """
-    return Algorithm.both_ways(Direct(compressor), update)
+    return Algorithm.from_channel(Direct(compressor), update)

@@ -31,4 +31,4 @@ def apmsqueeze(
     adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "form": "uncorrected"}
     decay: dict[str, Any] = {"weight_decay": weight_decay, "decoupled": decoupled}
     update = FrozenAdam(warmup=warmup_rounds(warmup, rounds), floor=1e-16, **adam, **decay)
-    return Algorithm.both_ways(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)
+    return Algorithm.from_channel(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)

@@ -27,4 +27,4 @@ def cd_adam(
     Differences: The paper names no ν. 1e-8 is the authors' code's, outside the root: `update.nu=1e-16` inside it;
     `update.form=torch` is their code with its bias correction.
     """
-    return Algorithm.both_ways(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)
+    return Algorithm.from_channel(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from ..core.algorithm import ReplicaState, Wanted, WorkerState
-from .bases import SGD, Algorithm, Compressor, Lr, Markov, check_shares, check_words, dense
+from .bases import SGD, Algorithm, Compressor, Lr, Markov, check_range, check_words, dense
 
 Start = Literal["dense", "zero", "share"]
 
@@ -24,7 +24,7 @@ class UnbiasedMarkov(Markov):
     mean_over = "all"
 
     def __post_init__(self) -> None:
-        self._refuse_biased("DASHA")
+        self._check_unbiased("DASHA")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Dasha(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "rate", span="[0, 1]")
+        check_range(self, "rate", span="[0, 1]")
 
     def start_moments(self, like: Tensor) -> LastGradient:
         return LastGradient(h=like.new_zeros(like.shape))
@@ -84,12 +84,12 @@ def dasha(
     Oracle Complexity, 2023 (arXiv 2202.01268), with full gradients; a and the start `share` are its authors' code's.
     a = 1 with a contractive C would be EF21. The step size of theory is `dasha_step_size`.
     """
-    return Dasha(started(compressor, start), dense(), update, rate=rate, form=form, learnt_start=start == "share")
+    return Dasha(make_uplink(compressor, start), dense(), update, rate=rate, form=form, learnt_start=start == "share")
 
 
-def started(compressor: Compressor, start: Start) -> UnbiasedMarkov:
+def make_uplink(compressor: Compressor, start: Start) -> UnbiasedMarkov:
     """The uplink of a start. Raises ValueError for another."""
-    check_words(started, locals())
+    check_words(make_uplink, locals())
     return UnbiasedMarkov(compressor, dense_rounds=int(start == "dense"))
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .bases import SGD, Algorithm, Compressor, WorkerState, check_shares, dense
-from .dasha import Dasha, Start, started
+from .bases import SGD, Algorithm, Compressor, WorkerState, check_range, dense
+from .dasha import Dasha, Start, make_uplink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class DashaMVR(Dasha):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "b", span="[0, 1]")
+        check_range(self, "b", span="[0, 1]")
 
     def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
         return gradient if t == 1 else gradient + (1 - self.b) * (state.moments.h - earlier)
@@ -48,5 +48,5 @@ def dasha_mvr(
     Differences: h_i begins with the first round's batch; the authors' code can take a larger one. The column
     `gradient_calls` counts both gradients of a round, `epoch` counts one.
     """
-    uplink, learnt_start = started(compressor, start), start == "share"
+    uplink, learnt_start = make_uplink(compressor, start), start == "share"
     return DashaMVR(uplink, dense(), update, rate=rate, form="code", learnt_start=learnt_start, b=b)

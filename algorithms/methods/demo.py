@@ -10,7 +10,7 @@ from ..compressors.sign import vote
 from ..core.algorithm import ReplicaState, Wanted, WorkerState
 from ..utils.layout import Layout, check_layout
 from .bases import SGD, Algorithm, Direct, ErrorFeedback, Lr, MessageKey, Payload, SendersMean
-from .bases.server_weights import of_workers
+from .bases.server_weights import worker_lr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +25,10 @@ class OfCoefficients(ErrorFeedback):
         compensated = w + self.decay * memory
         payload = self.codec(key.round).encode(self.chunks.forward(compensated), key)
         sent = self.decode(payload, w.shape[-1], key.round)
-        return payload, compensated - self.chunks.back(sent)
+        return payload, compensated - self.chunks.inverse(sent)
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
-        return self.chunks.back(message)
+        return self.chunks.inverse(message)
 
     def check(self, d: int) -> None:
         check_layout(self.chunks.layout, d)
@@ -41,7 +41,7 @@ class DeMo(Algorithm):
     needs_all = ""
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
-        return of_workers(lr) * gradient, state.moments
+        return worker_lr(lr) * gradient, state.moments
 
 
 def demo(
@@ -67,6 +67,6 @@ def demo(
     of 64 bits. Papers count the uplink alone.
     """
     compressor = replace(compressor, layout=layout or compressor.layout)
-    uplink = OfCoefficients(compressor.of_coefficients, decay=beta, chunks=compressor.chunks)
+    uplink = OfCoefficients(compressor.coefficient_compressor, decay=beta, chunks=compressor.chunks)
     update = SGD(weight_decay=weight_decay, decoupled=True)
     return DeMo(uplink, Direct(vote(tie)), update, combine=SendersMean())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..core.algorithm import Answer, Payloads, ServerState
-from .bases import SGD, Algorithm, Channel, Compressor, MessageKey, Payload, check_shares, dense
+from .bases import SGD, Algorithm, Channel, Compressor, MessageKey, Payload, check_range, dense
 
 
 @dataclass
@@ -22,13 +22,13 @@ class Learning(Channel):
     rate: float | None = None
 
     is_coordinatewise = True
-    is_carried_by_the_mean = True  # it is h, which the server has
+    mean_memory_suffices = True  # it is h, which the server has
     mean_over = "all"
 
     def __post_init__(self) -> None:
-        check_shares(self, "rate", span="[0, 1]")
+        check_range(self, "rate", span="[0, 1]")
         if self.rate is None or not self.compressor.contractive:
-            self._refuse_biased("DIANA, unless the compressor is contractive and there is a `rate`,")
+            self._check_unbiased("DIANA, unless the compressor is contractive and there is a `rate`,")
 
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
         d = w.shape[-1]

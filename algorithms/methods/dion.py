@@ -7,7 +7,7 @@ from torch import Tensor
 from ..utils.layout import Block, Layout
 from ..utils.linalg import product
 from ..utils.rounding import ceiled_share
-from .bases import Adam, Algorithm, Identity, check_shares, dense
+from .bases import Adam, Algorithm, Identity, check_range, dense
 from .bases.low_rank import LowRank
 from .bases.muon import Muon
 
@@ -16,7 +16,7 @@ from .bases.muon import Muon
 class Along(Muon):
     """Muon's step along matrices that are orthonormal as they come."""
 
-    def _orthogonal(self, matrices: Tensor) -> Tensor:
+    def _orthogonalize(self, matrices: Tensor) -> Tensor:
         return matrices
 
 
@@ -27,23 +27,23 @@ class Dion(LowRank):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "fraction", span="(0, 1]")
-        check_shares(self, "momentum")
+        check_range(self, "fraction", span="(0, 1]")
+        check_range(self, "momentum")
 
     def rank_of(self, block: Block) -> int:
         return ceiled_share(self.fraction, min(block.rows, block.columns))
 
-    def is_turned(self, block: Block) -> bool:
+    def is_transposed(self, block: Block) -> bool:
         return block.rows < block.columns
 
-    def left(self, memory: Tensor, signal: Tensor) -> Tensor:
+    def carry_over(self, memory: Tensor, signal: Tensor) -> Tensor:
         return memory - (1 - self.momentum) * signal
 
-    def factor(self, right: Tensor) -> Tensor:
+    def next_factor(self, right: Tensor) -> Tensor:
         return right / (right.norm(dim=-2, keepdim=True) + 1e-8)
 
-    def along(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
-        return (block.rows / block.columns) ** 0.5 * product(p, self.factor(right).mT)
+    def matrix_step(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
+        return (block.rows / block.columns) ** 0.5 * product(p, self.next_factor(right).mT)
 
 
 def dion(

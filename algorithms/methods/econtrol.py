@@ -21,11 +21,11 @@ class ErrorControl(Channel):
     eta: float | None = None
 
     is_coordinatewise = True
-    is_carried_by_the_mean = True  # of h it is ĝ, which the server has; e enters linearly
+    mean_memory_suffices = True  # of h it is ĝ, which the server has; e enters linearly
     mean_over = "all"
 
     def __post_init__(self) -> None:
-        self._refuse_scaled("error control")
+        self._check_scaled("error control")
         if self.eta is not None and self.eta < 0:
             raise ValueError(f"eta={self.eta}: must not be negative")
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..core.algorithm import ReplicaState, Stage, Wanted, WorkerState
 from ..utils.layout import Layout
-from .bases import Adam, Algorithm, Compressor, Identity, Lr, Markov, Moments, Momentum, check_shares
+from .bases import Adam, Algorithm, Compressor, Identity, Lr, Markov, Moments, Momentum, check_range
 from .bases.muon import Muon, Scale
 from .bases.server_weights import ServerModel, ServerWeights
 from .ef21_p import FromStart
@@ -30,7 +30,7 @@ class EF21Muon(ServerModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "beta", span="(0, 1]")
+        check_range(self, "beta", span="(0, 1]")
 
     def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
         return (replace(self, lr=lr),)
@@ -49,7 +49,7 @@ class EF21Muon(ServerModel):
         m = gradient if t == 1 and self.dense_start else (1 - self.beta) * m + self.beta * gradient
         return m, Momentum(m)
 
-    def moved(self, state: Any, u: Tensor, t: int) -> SteppingServer:
+    def step_server(self, state: Any, u: Tensor, t: int) -> SteppingServer:
         x, moments = self.update.step(state.x, u, state.moments, self.lr, t)
         return replace(state, x=x, moments=moments)
 

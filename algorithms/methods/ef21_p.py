@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from .bases import Algorithm, Compressor, Lr, Markov, ReplicaState, Wanted, WorkerState, dense
-from .bases.server_weights import ServerModel, of_workers
+from .bases.server_weights import ServerModel, worker_lr
 from .bases.worker_momentum import DecaySent
 
 
@@ -26,7 +26,7 @@ class PrimalFeedback(ServerModel):
     needs_all = ""
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
-        return of_workers(lr) * self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
+        return worker_lr(lr) * self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
 
 
 def ef21_p(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from .bases import Algorithm, Compressor, Lr, Markov, Momentum, ReplicaState, Wanted, WorkerState, check_shares, dense
+from .bases import Algorithm, Compressor, Lr, Markov, Momentum, ReplicaState, Wanted, WorkerState, check_range, dense
 from .bases.worker_momentum import DecaySent
 
 
@@ -26,7 +26,7 @@ class FirstGradientMomentum(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "eta", span="(0, 1]")
+        check_range(self, "eta", span="(0, 1]")
 
     def start_moments(self, like: Tensor) -> Momentum | DoubleMomentum:
         zeros = like.new_zeros(like.shape)

@@ -19,4 +19,4 @@ def error_feedback(
     Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD. Errors
     are not scaled by the step size, as in the CD-Adam authors' code.
     """
-    return Algorithm.both_ways(ErrorFeedback(compressor), update, uplink_only)
+    return Algorithm.from_channel(ErrorFeedback(compressor), update, uplink_only)

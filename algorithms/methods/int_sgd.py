@@ -6,8 +6,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from ..compressors.integers import IntegerMean, Integers
-from ..compressors.shard import whole
-from .bases import SGD, Algorithm, Direct, Lr, Moments, Payload, ReplicaState, Wanted, WorkerState, check_shares
+from ..compressors.shard import whole_shard
+from .bases import SGD, Algorithm, Direct, Lr, Moments, Payload, ReplicaState, Wanted, WorkerState, check_range
 
 
 class ScaleMoments(NamedTuple):
@@ -28,7 +28,7 @@ class IntSGD(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "beta")
+        check_range(self, "beta")
 
     def start_replica(self, x: Tensor) -> ReplicaState:
         state = super().start_replica(x)
@@ -40,14 +40,14 @@ class IntSGD(Algorithm):
         scaled = gradient * self._scale(replica).unsqueeze(-2)
         return scaled.clamp(-self.largest, self.largest), state.moments
 
-    def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
-        message = super().received(payload, state, t)
+    def receive(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
+        message = super().receive(payload, state, t)
         return message if t == 1 else message / self._scale(state)
 
     def apply_signal(self, signal: Tensor, state: ReplicaState, lr: Lr, t: int, norm: Tensor | None) -> ReplicaState:
         r, own = state.moments
         stepped = super().apply_signal(signal, replace(state, moments=own), lr, t, norm)
-        square = whole(signal.shape[-1]).norm(signal) ** 2
+        square = whole_shard(signal.shape[-1]).norm(signal) ** 2
         r = square if t == 1 else self.beta * r + (1 - self.beta) * square
         return replace(stepped, moments=ScaleMoments(r, stepped.moments))
 

@@ -28,11 +28,11 @@ class Lamb(Adam):
 
     def lengths(self, vectors: Tensor) -> Tensor:
         """The norm of every tensor [*T, B]."""
-        return self.of_tensors(vectors, lambda part: torch.linalg.vector_norm(part, dim=-1))
+        return self.measure_tensors(vectors, lambda part: torch.linalg.vector_norm(part, dim=-1))
 
-    def of_tensors(self, vectors: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    def measure_tensors(self, vectors: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """What a function makes of every tensor [*T, size], side by side [*T, B]."""
-        return torch.stack([function(block.of(vectors).flatten(-2)) for block in self.layout], -1)
+        return torch.stack([function(block.view(vectors).flatten(-2)) for block in self.layout], -1)
 
     def spread(self, numbers: Tensor) -> Tensor:
         """Numbers of tensors [*T, B] as vectors [*T, d]."""
@@ -64,4 +64,4 @@ def lamb(
     1904.00962), as the warm-up of DeepSpeed's 1-bit LAMB has it: no bias correction, ε outside the root.
     """
     update = Lamb(layout=layout, beta1=beta1, beta2=beta2, nu=eps, form="uncorrected", weight_decay=weight_decay)
-    return Algorithm.both_ways(Direct(compressor), update)
+    return Algorithm.from_channel(Direct(compressor), update)

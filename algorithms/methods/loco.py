@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..compressors.four_bits import Int4
 from ..core.update_rules import memory_of
-from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_shares, check_words
+from .bases import Algorithm, Channel, Compressor, MessageKey, Payload, Update, check_range, check_words
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class AveragedError(Channel):
 
     is_coordinatewise = True
     needs_last = False
-    is_carried_by_the_mean = True  # of what is still to be sent
+    mean_memory_suffices = True  # of what is still to be sent
     mean_over = "present"
 
     def __post_init__(self) -> None:
-        self._refuse_scaled("an averaged error")
-        check_shares(self, "beta", span="[0, 1]")
+        self._check_scaled("an averaged error")
+        check_range(self, "beta", span="[0, 1]")
         if self.reset is not None and self.reset < 1:
             raise ValueError(f"reset={self.reset}: a number of rounds, at least 1, or null for never")
 
@@ -42,9 +42,9 @@ class AveragedError(Channel):
         if self.reset and key.round % self.reset == 0:
             return payload, torch.zeros_like(memory)
         lost = compensated - self.decode(payload, w.shape[-1], key.round)
-        return payload, self._kept(torch.lerp(lost, memory, self.beta, out=memory_of(memory)))
+        return payload, self._round_error(torch.lerp(lost, memory, self.beta, out=memory_of(memory)))
 
-    def _kept(self, error: Tensor) -> Tensor:
+    def _round_error(self, error: Tensor) -> Tensor:
         return error
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class CodedError(AveragedError):
 
     mean_over = "present"
 
-    def _kept(self, error: Tensor) -> Tensor:
+    def _round_error(self, error: Tensor) -> Tensor:
         return Int8()(error)
 
 
@@ -85,4 +85,4 @@ def loco(
     """
     check_words(loco, locals())
     channel = CodedError if error_bits == 8 else AveragedError
-    return Algorithm.both_ways(channel(compressor, beta=beta, reset=reset), update, uplink_only)
+    return Algorithm.from_channel(channel(compressor, beta=beta, reset=reset), update, uplink_only)

@@ -7,7 +7,7 @@ from torch import Tensor
 from ..core.algorithm import Payloads, ServerState
 from ..core.channels import Memory
 from ..utils.seeding import shows_heads
-from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Payload, check_shares, dense
+from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Payload, check_range, dense
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Coin:
     seed: int
 
     def __post_init__(self) -> None:
-        check_shares(self, "p", span="(0, 1]")
+        check_range(self, "p", span="(0, 1]")
 
     @property
     def chance(self) -> float:
@@ -27,7 +27,7 @@ class Coin:
             raise ValueError("needs p=, how often the coin shows heads, or d=, the number of coordinates")
         return self.p
 
-    def at(self, t: int) -> bool:
+    def shows_heads(self, t: int) -> bool:
         """Whether it shows heads in round t (from 1)."""
         return t == 1 or shows_heads(self.chance, self.seed, "coin", t)
 
@@ -41,13 +41,13 @@ class Differences(Channel):
     is_coordinatewise = True
 
     def __post_init__(self) -> None:
-        self._refuse_biased("MARINA")
+        self._check_unbiased("MARINA")
 
     def codec(self, t: int) -> Compressor:
-        return Identity() if self.coin.at(t) else self.compressor
+        return Identity() if self.coin.shows_heads(t) else self.compressor
 
     def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
-        news = w if self.coin.at(key.round) else w - memory
+        news = w if self.coin.shows_heads(key.round) else w - memory
         return self.codec(key.round).encode(news, key), w
 
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ class Marina(Algorithm):
 
     def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
         mean = self.mean(payloads, state.aggregate.shape[-1], t)
-        return mean if self.coin.at(t) else self.uplink.receive(mean, state.aggregate)
+        return mean if self.coin.shows_heads(t) else self.uplink.receive(mean, state.aggregate)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
         omega = self.uplink.compressor.omega(d)

@@ -38,4 +38,4 @@ def muon(
         layout=layout, momentum=momentum, nesterov=nesterov, scale=scale, others=others, others_lr=others_lr,
         weight_decay=weight_decay,
     )  # fmt: skip
-    return Algorithm.both_ways(Direct(compressor), update)
+    return Algorithm.from_channel(Direct(compressor), update)

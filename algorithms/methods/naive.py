@@ -18,4 +18,4 @@ def naive(
     Wire: one message of C up and one down; with `uplink_only` 32d bits down.
     Source: CD-Adam paper, section 4 (SGD) and Figure 2 (AMSGrad); `update=sgd` and the scaled sign give signSGD.
     """
-    return Algorithm.both_ways(Direct(compressor), update, uplink_only)
+    return Algorithm.from_channel(Direct(compressor), update, uplink_only)

@@ -38,4 +38,4 @@ def onebit_adam(
     """
     adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "weight_decay": weight_decay}
     update = FrozenAdam(warmup=warmup_rounds(warmup, rounds), signal=signal, form=form, decoupled=decoupled, **adam)
-    return Algorithm.both_ways(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)
+    return Algorithm.from_channel(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)

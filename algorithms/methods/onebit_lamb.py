@@ -42,9 +42,9 @@ class OnebitLamb(Lamb):
         return m * self.spread(moments.scale).unsqueeze(-2)
 
     def step(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr, t: int) -> tuple[Tensor, LambMoments]:
-        return self._learn(x, u, moments, lr, t) if t <= self.warmup else self._follow(x, u, moments, lr)
+        return self._step_dense(x, u, moments, lr, t) if t <= self.warmup else self._step_onebit(x, u, moments, lr)
 
-    def _learn(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr, t: int) -> tuple[Tensor, LambMoments]:
+    def _step_dense(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr, t: int) -> tuple[Tensor, LambMoments]:
         m, v = self._averages(u, moments)
         step = self._direction(m, v, t) + self.weight_decay * x
         ratio = self.ratio(x, step)
@@ -54,14 +54,14 @@ class OnebitLamb(Lamb):
             moments = moments._replace(scale=self._scale(m))
         return x - lr * self.spread(ratio) * step, moments
 
-    def _follow(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr) -> tuple[Tensor, LambMoments]:
+    def _step_onebit(self, x: Tensor, u: Tensor, moments: LambMoments, lr: Lr) -> tuple[Tensor, LambMoments]:
         v, root = moments.v, moments.v.sqrt() + self.nu
         m = torch.where(v > 0, u / self.spread(moments.scale), 0)
         gradient = (m - self.beta1 * moments.m) / (1 - self.beta1)
         fresh = self.beta2 * moments.fresh + (1 - self.beta2) * gradient * gradient
         direction = m / root
         step = direction + self.weight_decay * x
-        factor = self.of_tensors(root / (fresh.sqrt() + self.nu), lambda part: part.amax(-1))
+        factor = self.measure_tensors(root / (fresh.sqrt() + self.nu), lambda part: part.amax(-1))
         if self.weight_decay:
             share = (self.lengths(direction) / self.lengths(step)).clamp(max=1).nan_to_num(1.0)  # 0/0 where x is 0
             factor = factor * share + 1 - share
@@ -112,4 +112,4 @@ def onebit_lamb(
         layout=layout, warmup=warmup_rounds(warmup, rounds), beta1=beta1, beta2=beta2, nu=eps, form="uncorrected",
         weight_decay=weight_decay,
     )  # fmt: skip
-    return Algorithm.both_ways(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)
+    return Algorithm.from_channel(ErrorFeedback(compressor, dense_rounds=update.warmup), update, uplink_only)

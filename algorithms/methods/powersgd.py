@@ -34,13 +34,13 @@ class PowerSGD(LowRank):
     def rank_of(self, block: Block) -> int:
         return min(self.rank, block.rows, block.columns)
 
-    def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+    def update_memory(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
         if self.residual == "global":
             return memory
-        own = self.flat([product(one, other.mT) for one, other in zip(p, right, strict=True)], memory[..., :0])
+        own = self.flatten([product(one, other.mT) for one, other in zip(p, right, strict=True)], memory[..., :0])
         return memory - own
 
-    def left(self, memory: Tensor, signal: Tensor) -> Tensor:
+    def carry_over(self, memory: Tensor, signal: Tensor) -> Tensor:
         return memory - signal if self.residual == "global" else memory
 
 

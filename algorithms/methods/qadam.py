@@ -33,4 +33,4 @@ def qadam(
     """
     adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "weight_decay": weight_decay}
     update = FrozenAdam(warmup=warmup_rounds(warmup, rounds), mask=False, form="torch", decoupled=decoupled, **adam)
-    return Algorithm.both_ways(Direct(compressor, dense_rounds=update.warmup), update, uplink_only)
+    return Algorithm.from_channel(Direct(compressor, dense_rounds=update.warmup), update, uplink_only)

@@ -8,8 +8,8 @@ from torch import Tensor
 from ..compressors.blocks import Blocks
 from ..compressors.scaled_codes import UniformQuantize
 from ..core.algorithm import ReplicaState, Wanted, WorkerState
-from .bases import SGD, AdamMoments, Algorithm, Compressor, Direct, ErrorFeedback, Lr, check_shares, dense
-from .bases.server_weights import ServerModel, of_workers
+from .bases import SGD, AdamMoments, Algorithm, Compressor, Direct, ErrorFeedback, Lr, check_range, dense
+from .bases.server_weights import ServerModel, worker_lr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class QuantizedAdam(ServerModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "beta", "theta")
+        check_range(self, "beta", "theta")
         if self.eps <= 0:
             raise ValueError(f"eps={self.eps}: must be positive, or a coordinate without gradient divides 0 by 0")
         if self.weight_decay < 0:
@@ -49,7 +49,7 @@ class QuantizedAdam(ServerModel):
         m, v = state.moments
         v = theta * v + (1 - theta) * gradient * gradient
         m = self.beta * m + (1 - self.beta) * gradient
-        return of_workers(lr) * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
+        return worker_lr(lr) * m / (v + self.eps).sqrt(), AdamMoments(m=m, v=v)
 
 
 def quantized_adam(

@@ -9,4 +9,4 @@ def sgd(compressor: Floats, update: SGD) -> Algorithm:
     State: replica, the momentum buffer [d] where there is momentum.
     Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
     """
-    return Algorithm.both_ways(Direct(compressor), update)
+    return Algorithm.from_channel(Direct(compressor), update)

@@ -30,7 +30,7 @@ class VRMarina(Marina):
     looks_back = True
 
     def takes_full_gradient(self, t: int) -> bool:
-        return self.coin.at(t)
+        return self.coin.shows_heads(t)
 
     def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
         return gradient - earlier

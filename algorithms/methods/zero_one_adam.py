@@ -10,7 +10,7 @@ from ..core.algorithm import ReplicaState, Stage, Wanted, WorkerState
 from ..utils.rounding import floored_share
 from .bases import Adam, AdamMoments, Algorithm, Compressor, ErrorFeedback, Identity, Lr, MessageKey, Payload
 from .bases.frozen_adam import warmup_rounds
-from .bases.server_weights import of_workers
+from .bases.server_weights import worker_lr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Schedule:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
 
-    def learns(self, t: int) -> bool:
+    def learns_v(self, t: int) -> bool:
         """Whether round t is one of those in which gradients cross uncompressed and v takes them up."""
         if t > self.freeze:
             return False
@@ -37,7 +37,7 @@ class Schedule:
             end = interval * (end // interval + self.kappa)
         return t % interval == 0
 
-    def exchanges(self, t: int) -> bool:
+    def has_exchange(self, t: int) -> bool:
         """Whether anything crosses in round t."""
         doublings = min((t - self.freeze - 1) // self.stretch, self.longest.bit_length())
         return t <= self.freeze or t % min(self.longest, 2**doublings) == 0
@@ -52,10 +52,10 @@ class Intermittent(ErrorFeedback):
     is_coordinatewise = True
 
     def codec(self, t: int) -> Compressor:
-        return Identity() if self.schedule.learns(t) else super().codec(t)
+        return Identity() if self.schedule.learns_v(t) else super().codec(t)
 
     def send(self, w: Tensor, memory: Tensor, key: MessageKey) -> tuple[Payload, Tensor]:
-        if self.schedule.learns(key.round):
+        if self.schedule.learns_v(key.round):
             return self.codec(key.round).encode(w, key), memory
         begins = key.round == self.schedule.freeze + 1
         return super().send(w, torch.zeros_like(memory) if begins else memory, key)
@@ -68,7 +68,7 @@ class IntermittentAdam(Adam):
     schedule: Schedule
 
     def direction(self, u: Tensor, moments: AdamMoments, t: int) -> tuple[Tensor, AdamMoments]:
-        if self.schedule.learns(t):
+        if self.schedule.learns_v(t):
             return super().direction(u, moments, t)
         v = moments.v
         m = torch.where(v > 0, self.beta1 * moments.m + (1 - self.beta1) * u, 0)
@@ -100,15 +100,15 @@ class ZeroOneAdam(Algorithm):
         return replace(super().start_workers(x, ids), moments=moments, x=models)
 
     def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
-        return (self,) if self.update.schedule.exchanges(t) else ()
+        return (self,) if self.update.schedule.has_exchange(t) else ()
 
-    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
+    def local_step(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
         if t <= self.update.schedule.freeze:
             return state
         own = state.moments
         moments = AdamMoments(m=own.m, v=replica.moments.v.unsqueeze(-2))
-        x, moments = self.update.step(state.x, gradient, moments, of_workers(lr), t)
-        return replace(state, x=x, moments=LocalMoments(m=moments.m, lr=own.lr + of_workers(lr)))
+        x, moments = self.update.step(state.x, gradient, moments, worker_lr(lr), t)
+        return replace(state, x=x, moments=LocalMoments(m=moments.m, lr=own.lr + worker_lr(lr)))
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         if t <= self.update.schedule.freeze:
@@ -120,7 +120,7 @@ class ZeroOneAdam(Algorithm):
         if t <= self.update.schedule.freeze:
             return super().apply_signal(signal, state, lr, t, norm)
         v = state.moments.v
-        u = torch.where(v > 0, self.clipped_aggregate(signal, norm), 0)
+        u = torch.where(v > 0, self.clip_aggregate(signal, norm), 0)
         x = state.x + u / self.update.root(v)
         return replace(state, x=x, signal=signal, moments=AdamMoments(m=-u, v=v))
 

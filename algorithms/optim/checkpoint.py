@@ -18,7 +18,7 @@ from torch.distributed.checkpoint import FileSystemReader, load  # pyright: igno
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-from ..core.algorithm import leaves, nested
+from ..core.algorithm import leaves, nest_leaves
 from .optimizer import CompressedOptimizer
 from .optimizer_state import round_state, state_digest
 
@@ -89,7 +89,7 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
     state = {
         "of": {**about["of"], "rank": optimizer.rank},
         **{name: about[name] for name in _ALIKE},
-        **{name: nested(leaves_found, own[name]) for name, leaves_found in found.items()},
+        **{name: nest_leaves(leaves_found, own[name]) for name, leaves_found in found.items()},
     }
     state["digest"] = state_digest(state)
     optimizer.load_state_dict({"state": {0: state}, "param_groups": about["param_groups"]})
@@ -103,7 +103,7 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
             raise ValueError(
                 f"{change} moments of its own gradients, which other workers cannot use: start {before} ranks"
             )
-        if worker["memory"] is not None and not algorithm.uplink.is_carried_by_the_mean:
+        if worker["memory"] is not None and not algorithm.uplink.mean_memory_suffices:
             kind = type(algorithm.uplink).__name__
             raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
 

@@ -11,12 +11,12 @@ from torch import Tensor
 from ..comm.consistency import ConsistentShardedServer, connect, digest_of_all, is_finite
 from ..comm.gather_broadcast import LostContact
 from ..comm.nodes import Nodes
-from ..comm.tiled import has_tiles, received, send
+from ..comm.tiled import decode_tiles, has_tiles, send
 from ..compressors.base import Compressor, Identity, Payload
 from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm, Sent, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
-from ..core.grouped import SideBySide
+from ..core.grouped import GroupedAlgorithms
 from ..core.tiles import Storage
 from ..core.update_rules import SGD, Update
 from ..utils.seeding import MessageKey
@@ -32,7 +32,7 @@ _GRADIENT_STEPS = (
     "aggregate",
     "server_message",
     "mean",
-    "received",
+    "receive",
     "apply_signal",
 )
 """A method that overrides one of these does not send plain gradients, so a hook cannot run it."""
@@ -57,7 +57,7 @@ class CompressedMean:
         zeros = zeros[:1].clone().expand(len(zeros))  # only its form is read, so it takes no memory
         self.algorithm, self.t, self.skipped, self.meter = algorithm, 0, 0, BitCounter()
         self._seed, self._nodes, self._scaler = seed, nodes, scaler
-        self._wire = connect(SideBySide((algorithm,), (len(zeros),)), seed, nodes)
+        self._wire = connect(GroupedAlgorithms((algorithm,), (len(zeros),)), seed, nodes)
         self._replica = algorithm.start_replica(zeros)
         self._worker = algorithm.start_workers(zeros, torch.tensor([nodes.rank]))
         self._servers = self._wire.start_server(zeros) if nodes.leads else None
@@ -121,9 +121,9 @@ class CompressedMean:
         channel, signal = self.algorithm.downlink, self._replica.signal
         if not self._shards:
             payload: Any = down[0]
-            signal = self.algorithm.received(payload, self._replica, t)
+            signal = self.algorithm.receive(payload, self._replica, t)
             self._replica = replace(self._replica, signal=signal)
-            signal = self.algorithm.clipped_aggregate(signal)
+            signal = self.algorithm.clip_aggregate(signal)
             mean.write(0, signal if scale is None else scale * signal)
             return
         answers: Any = down
@@ -132,7 +132,7 @@ class CompressedMean:
             if server and isinstance(server.memory, Tensor) and server.memory.data_ptr() == here.data_ptr():
                 mean.write(shard.begin, here if scale is None else scale * here)  # the server has written it
                 continue
-            for begin, message in received(channel, shard, answer, t):
+            for begin, message in decode_tiles(channel, shard, answer, t):
                 last = signal[begin : begin + len(message)]
                 new = channel.receive(message, last)
                 if channel.needs_last:
@@ -180,5 +180,5 @@ def check_sends_gradients(algorithm: Algorithm, d: int) -> Algorithm:
             f"the whole model on every rank, use CompressedOptimizer: {algorithm}"
         )
     algorithm = replace(algorithm, update=SGD())  # it has no state
-    SideBySide((algorithm,), (d,)).check()
+    GroupedAlgorithms((algorithm,), (d,)).check()
     return algorithm

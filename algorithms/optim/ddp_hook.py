@@ -62,7 +62,7 @@ class CompressedGradients:
         nodes = Nodes(*self._groups)
         self.rank, self.workers = nodes.rank, nodes.size
         self._flat = Flat(self._given)
-        self._place = dict(zip(self._flat.params, self._flat.places(), strict=True))
+        self._place = dict(zip(self._flat.params, self._flat.slices(), strict=True))
         self._gradient = self._flat.zeros()
         alike = self._identity() | {"rank": "any"}
         check_consistency(self._flat.device, self._groups[0], **alike)
@@ -88,7 +88,7 @@ class CompressedGradients:
     def meter(self) -> BitCounter:
         return self._mean.meter
 
-    def take(self, bucket: GradBucket) -> Future[Tensor]:
+    def take_bucket(self, bucket: GradBucket) -> Future[Tensor]:
         """Take a bucket of gradients from DDP, which has the same order on all ranks; the last one starts the round.
 
         Raises ValueError if DDP has other parameters than those given, Disagreement where ranks differ in parameters
@@ -179,4 +179,4 @@ def compressed(
     algorithm = resolve_method(algorithm, options)
     return CompressedGradients(
         params, algorithm, seed, scaler, process_group, partition, intra_group
-    ), CompressedGradients.take
+    ), CompressedGradients.take_bucket

@@ -68,7 +68,7 @@ class Flat:
         for param, piece in zip(self.params, x.split(self.sizes), strict=True):
             param.copy_(piece.view(param.shape))
 
-    def places(self) -> list[slice]:
+    def slices(self) -> list[slice]:
         """The slice of every parameter in the vector."""
         return [slice(end - size, end) for end, size in zip(accumulate(self.sizes), self.sizes, strict=True)]
 
@@ -125,14 +125,14 @@ class FlatView:
     def read(self, begin: int, end: int) -> Tensor:
         found = [
             self._like.new_zeros(stop - start) if row is None else row[start:stop].to(self._like.dtype, copy=stays)
-            for row, start, stop, stays in self._within(begin, end)
+            for row, start, stop, stays in self._overlaps(begin, end)
         ]
         values = found[0] if len(found) == 1 else torch.cat(found)
         return values if self._divisor is None else values / self._divisor
 
     def write(self, begin: int, values: Tensor) -> None:
         done = 0
-        for row, start, stop, stays in self._within(begin, begin + len(values)):
+        for row, start, stop, stays in self._overlaps(begin, begin + len(values)):
             if row is not None and not stays and row.data_ptr() + start * row.itemsize != values.data_ptr():
                 row[start:stop].copy_(values[done : done + stop - start])
             done += stop - start
@@ -142,7 +142,7 @@ class FlatView:
             if tensor is not None and row is not None and not tensor.is_contiguous():
                 tensor.detach().copy_(row.view(tensor.shape))
 
-    def _within(self, begin: int, end: int) -> Iterator[tuple[Tensor | None, int, int, bool]]:
+    def _overlaps(self, begin: int, end: int) -> Iterator[tuple[Tensor | None, int, int, bool]]:
         """Tensors that overlap these coordinates: row, begin and end of the overlap, and whether it stays."""
         for number in range(bisect_right(self._ends, begin), len(self._ends)):
             first = self._ends[number - 1] if number else 0

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
-from ..comm.gather_broadcast import check_not_alone, contact, warn_alone
+from ..comm.gather_broadcast import check_not_alone, raise_lost_contact, warn_if_alone
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -74,7 +74,7 @@ class LocalSteps(torch.optim.Optimizer):
         self.inner, self.seed, self.t, self.skipped, self.meter = inner, seed, 0, 0, BitCounter()
         is_distributed, group = dist.is_available() and dist.is_initialized(), process_group
         nodes = Nodes(group, intra_group) if is_distributed else None
-        warn_alone(nodes)
+        warn_if_alone(nodes)
         self._node = nodes if nodes and nodes.count > 1 else None  # its ranks are one worker
         self.rank, self.workers = (nodes.rank, nodes.size) if nodes else (0, 1)
         self._has_started = False
@@ -88,7 +88,7 @@ class LocalSteps(torch.optim.Optimizer):
         self._wire = None
         if nodes:
             check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any"})
-            with contact():
+            with raise_lost_contact():
                 dist.broadcast(x, group=group, group_src=0)
             self._wire = ConsistentGatherBroadcast(self.algorithm, seed, nodes, period=self.algorithm.period)
         self._flat.write(x)
@@ -351,7 +351,7 @@ def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict
 
 
 def _check_local_steps(method: Algorithm, name: str) -> Method:
-    if isinstance(method, Method) and type(method).local is Method.local:
+    if isinstance(method, Method) and type(method).local_step is Method.local_step:
         return method
     if method.has_local_models:
         raise ValueError(f"{name}: has fragments or local steps of its own; run it in the harness (experiments.run)")

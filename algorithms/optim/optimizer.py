@@ -13,12 +13,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import check_consistency, connect, digest_of_all, is_finite, may_step
-from ..comm.gather_broadcast import check_not_alone, contact, warn_alone
+from ..comm.gather_broadcast import check_not_alone, raise_lost_contact, warn_if_alone
 from ..comm.nodes import Nodes
 from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter, GroupedBitCounter
-from ..core.grouped import SideBySide, seed_of_part
+from ..core.grouped import GroupedAlgorithms, seed_of_part
 from ..core.grouped import States as PartStates
 from ..core.tiles import States, TiledStates, supports_tiles
 from .flat_params import Flat, FlatView
@@ -92,7 +92,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._partition: Partition = partition
         is_distributed = dist.is_available() and dist.is_initialized()
         self._nodes = Nodes(process_group, intra_group) if is_distributed else None
-        warn_alone(self._nodes)
+        warn_if_alone(self._nodes)
         self.rank, self.workers = (self._nodes.rank, self._nodes.size) if self._nodes else (0, 1)
         self.algorithm, hyperparameters = resolve_algorithm(algorithm, seed, self.workers, options)
         self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
@@ -136,7 +136,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         algorithms = (
             with_partition(self._group_algorithms[number], self._partition, of_params[number]) for number in active
         )
-        initial = SideBySide(tuple(algorithms), sizes)
+        initial = GroupedAlgorithms(tuple(algorithms), sizes)
         initial.check()
         settings = self._read_groups(active)
         current = with_settings(initial, settings)
@@ -144,7 +144,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if self._nodes:
             same = self._identity(initial, flat) | {"rank": "any"}
             check_consistency(x.device, self._group, **same, replicated=self._replicated is not None)
-            with contact():
+            with raise_lost_contact():
                 dist.broadcast(x, group=self._group, group_src=0)
         flat.write(x)
         self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have coordinates
@@ -178,7 +178,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     @property
     def shards(self) -> Sequence[Shard | None]:
         """This rank's shard of every group, if every rank is a server. Empty if only one rank is."""
-        return self._wire.served if self._wire else ()
+        return self._wire.own_shards if self._wire else ()
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]: torch's closures return floats
@@ -220,7 +220,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if not usable:
             gradient = torch.zeros_like(gradient)
         replicas = self._replicas_at(x)
-        executed = current if self._wire else current.unpacked()
+        executed = current if self._wire else current.without_packing()
         up, workers = executed.worker(gradient.unsqueeze(0), self._workers, replicas, lrs, t, self.seed)
         gradient_flags = self._flat.gradient_flags()
         down = servers = None
@@ -240,7 +240,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self._skip_round(gradient_flags)
             return loss
         self._replicas = executed.replica(down, replicas, lrs, t)
-        unmoved = [place for i, place in enumerate(self._flat.places()) if not gradient_flags >> i & 1]
+        unmoved = [place for i, place in enumerate(self._flat.slices()) if not gradient_flags >> i & 1]
         if unmoved:
             moved = self._master().clone()
             for place in unmoved:
@@ -251,7 +251,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._count(t, settings, current)
         return loss
 
-    def _count(self, t: int, settings: Settings, current: SideBySide) -> None:
+    def _count(self, t: int, settings: Settings, current: GroupedAlgorithms) -> None:
         self.t, self._settings, self._current = t, settings, current
         for number, part, size in zip(self._active, current.parts, current.sizes, strict=True):
             for counter in (self.meter, self.meter.groups[number]):
@@ -387,7 +387,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             "server": None if self._servers is None else parts_to_dicts(self._servers),
         }
 
-    def _identity(self, initial: SideBySide, flat: Flat) -> dict[str, object]:
+    def _identity(self, initial: GroupedAlgorithms, flat: Flat) -> dict[str, object]:
         sizes = list(initial.sizes)
         d = sizes if len(sizes) > 1 else sizes[0]
         return identity(self.rank, self.workers, initial.parts, self.seed, d, flat)

@@ -41,7 +41,7 @@ def to_device(node: Any, device: torch.device) -> Any:
     return node.to(device) if isinstance(node, Tensor) and node.is_floating_point() else node
 
 
-def described(*algorithms: Algorithm) -> str:
+def describe(*algorithms: Algorithm) -> str:
     """The text of algorithms, without the addresses of functions."""
     return re.sub(" at 0x[0-9a-f]+", "", "\n".join(map(repr, algorithms)))
 
@@ -54,7 +54,7 @@ def identity(
     The shapes show whether parameters are in another order, or others are frozen. Otherwise a parameter could get
     another's values.
     """
-    own = {"rank": rank, "workers": workers, "algorithm": described(*algorithms), "seed": seed, "d": d}
+    own = {"rank": rank, "workers": workers, "algorithm": describe(*algorithms), "seed": seed, "d": d}
     return {**own, "dtype": str(flat.dtype), "shapes": flat.shapes}
 
 
@@ -74,7 +74,7 @@ def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, 
         if found != mine:
             of_ranks = f"every rank loads its own state{elsewhere}"
             advice = of_ranks if what in ("rank", "workers") else "make the optimizer as the one that saved it"
-            found, mine = _apart(found, mine)
+            found, mine = _shorten_pair(found, mine)
             raise ValueError(f"this state is of {what} {found}, not {mine}: {advice}")
     state = {name: saved.get(name) for name in own}
     if saved.get("digest") != state_digest(state):
@@ -89,14 +89,14 @@ def check_names(saved: Any, own: Sequence[dict[str, Any]]) -> None:
         found = group.get("param_names") if isinstance(group, dict) else None
         names = mine.get("param_names", [])
         if isinstance(found, list) and found != names and sorted(map(str, found)) == sorted(names):
-            found, names = _apart(found, names)
+            found, names = _shorten_pair(found, names)
             raise ValueError(
                 f"this state has {found} of group {number}, not {names}: give the parameters in the order in which "
                 "they were saved"
             )
 
 
-def _apart(one: Any, other: Any) -> tuple[Any, Any]:
+def _shorten_pair(one: Any, other: Any) -> tuple[Any, Any]:
     """Two long descriptions from their first difference on; others as they are."""
     if not (isinstance(one, list | str) and type(one) is type(other)):
         return one, other

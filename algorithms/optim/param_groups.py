@@ -8,8 +8,8 @@ from math import inf
 from typing import Any, Literal
 
 from ..core.algorithm import Algorithm
-from ..core.grouped import SideBySide
-from ..registry import load_method, parameters, unlike
+from ..core.grouped import GroupedAlgorithms
+from ..registry import load_method, parameters, unknown_name
 from ..utils.words import check_words
 
 _TORCH_OPTIONS = (
@@ -66,7 +66,7 @@ def resolve_algorithm(
             raise ValueError(
                 f"eps={options[name]}: {_EPSILON}"
                 if name == "eps"
-                else unlike("option", name, dict.fromkeys([*own, *hyperparameters]))
+                else unknown_name("option", name, dict.fromkeys([*own, *hyperparameters]))
             )
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
@@ -113,7 +113,7 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
     for name in group:
         is_own = any(name == known or name.startswith(f"{known}_") or name.endswith(f"_{known}") for known in names)
         if not is_own and get_close_matches(name, names, 1, cutoff=0.8):  # weight_decay_end is its own
-            raise ValueError(f"{name}={group[name]}: {unlike('option of a group', name, names)}")
+            raise ValueError(f"{name}={group[name]}: {unknown_name('option of a group', name, names)}")
 
 
 def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:
@@ -121,7 +121,7 @@ def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) 
     return [{name: _plain(name, group[name], like[name]) for name in like} for group in groups]
 
 
-def with_settings(algorithms: SideBySide, settings: Settings) -> SideBySide:
+def with_settings(algorithms: GroupedAlgorithms, settings: Settings) -> GroupedAlgorithms:
     """The groups' algorithms with these hyperparameters. Raises ValueError for a value outside its range."""
     parts = []
     for part, row in zip(algorithms.parts, settings, strict=True):

@@ -9,14 +9,14 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, HSDPMeshInfo
 
 from ..comm.consistency import check_consistency, is_finite
-from ..comm.gather_broadcast import contact
+from ..comm.gather_broadcast import raise_lost_contact
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
 from ..utils.seeding import keyed_seed
 from .compressed_mean import CompressedMean, check_sends_gradients
 from .flat_params import FlatView
-from .optimizer_state import check_state, described, with_digest
+from .optimizer_state import check_state, describe, with_digest
 from .param_groups import Partition, resolve_method, with_partition
 
 
@@ -53,7 +53,7 @@ class CompressedReplicas:
             "mesh": f"{info.replicate_mesh_size} replicas of {info.shard_mesh_size} shards",
             "replica": info.replicate_mesh_rank,
             "shard": info.shard_mesh_rank,
-            "algorithm": described(algorithm),
+            "algorithm": describe(algorithm),
             "seed": seed,
             "partition": partition,
         }
@@ -133,9 +133,9 @@ class _Hook:
         """This rank's part of the parameters."""
         return [param.sharded_param.to_local() for param in self.params]
 
-    def _finite_in_all_shards(self, gradient: Tensor) -> bool:
+    def _is_finite_in_all_shards(self, gradient: Tensor) -> bool:
         finite = torch.tensor(is_finite(gradient), dtype=torch.uint8, device=gradient.device)
-        with contact():
+        with raise_lost_contact():
             dist.all_reduce(finite, dist.ReduceOp.MIN, self.info.shard_process_group)
         return bool(finite)
 
@@ -164,7 +164,7 @@ class _Hook:
             reduced.zero_()
             return
         self.accumulated = None
-        if not self._finite_in_all_shards(gradient):  # the memories of all shards stay as they were
+        if not self._is_finite_in_all_shards(gradient):  # the memories of all shards stay as they were
             gradient.fill_(torch.nan)
         if not self.mean:
             return

@@ -39,7 +39,7 @@ class Block:
     def columns(self) -> int:
         return self.size // self.shape[0]
 
-    def of(self, vectors: Tensor) -> Tensor:
+    def view(self, vectors: Tensor) -> Tensor:
         """Its part of vectors [..., d] as matrices [..., m, n]: a view."""
         return vectors[..., self.offset : self.offset + self.size].unflatten(-1, (self.rows, self.columns))
 
@@ -56,7 +56,7 @@ def laid_out(tensors: Iterable[tuple[str, tuple[int, ...], Role]]) -> Layout:
     return tuple(blocks)
 
 
-def of_vectors(sizes: Iterable[int]) -> Layout:
+def vector_layout(sizes: Iterable[int]) -> Layout:
     """The layout of tensors of which the sizes alone are known."""
     return laid_out((f"tensor {number}", (size,), "vector") for number, size in enumerate(sizes))
 
@@ -96,12 +96,12 @@ class Split:
         """The blocks that are not chosen."""
         return tuple(block for block in self.layout if block not in self.chosen)
 
-    def apart(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    def separate(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Of vectors [..., d] the chosen coordinates [..., c], and the others [..., d − c]."""
-        return _side_by_side(vectors, self.chosen), _side_by_side(vectors, self.others)
+        return _concatenate(vectors, self.chosen), _concatenate(vectors, self.others)
 
-    def together(self, chosen: Tensor, others: Tensor) -> Tensor:
-        """The vectors that `apart` was given."""
+    def join(self, chosen: Tensor, others: Tensor) -> Tensor:
+        """The vectors that `separate` was given."""
         parts = {
             **dict(zip(self.chosen, chosen.split([block.size for block in self.chosen], -1), strict=True)),
             **dict(zip(self.others, others.split([block.size for block in self.others], -1), strict=True)),
@@ -109,6 +109,6 @@ class Split:
         return torch.cat([parts[block] for block in self.layout], -1)
 
 
-def _side_by_side(vectors: Tensor, blocks: Layout) -> Tensor:
+def _concatenate(vectors: Tensor, blocks: Layout) -> Tensor:
     parts = [vectors[..., block.offset : block.offset + block.size] for block in blocks]
     return torch.cat(parts, -1) if parts else vectors[..., :0]

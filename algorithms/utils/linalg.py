@@ -17,7 +17,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return torch.bmm(*flat).view(*lead, a.shape[-2], b.shape[-1])
 
 
-def joined(matrices: Sequence[Tensor], others: Tensor) -> Tensor:
+def join(matrices: Sequence[Tensor], others: Tensor) -> Tensor:
     """Matrices [..., m, n] side by side as vectors, and others [..., k] behind them."""
     return torch.cat([*(matrix.flatten(-2) for matrix in matrices), others], -1)
 

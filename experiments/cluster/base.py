@@ -48,7 +48,7 @@ class Cluster(ABC):
         self.algorithm, self.ids, self.seed = algorithm, ids, seed
         self.participation, self.group_size = participation, group_size
         self._sender = self._receiver = algorithm  # at the workers and the server, and at the replicas
-        self._waits = participation.waits(algorithm) if participation else {}
+        self._waits = participation.exchange_delays(algorithm) if participation else {}
 
     @property
     def groups(self) -> range:
@@ -94,14 +94,14 @@ class Cluster(ABC):
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
-        workers = self._sender.local(gradients, workers, replica, lr, t)
+        workers = self._sender.local_step(gradients, workers, replica, lr, t)
         crossed = False
         for stage, at_replicas in zip(self._sender.stages(t, lr), self._receiver.stages(t, lr), strict=True):
             up, workers = self._send(stage, gradients, workers, replica, lr, t)
             if self.participation and self.participation.is_silent(stage.uplink, t):
                 continue
             if self.participation:
-                stage = self.participation.at_server(stage, replica.x, t)
+                stage = self.participation.with_server_mean(stage, replica.x, t)
             down, server = self._exchange(stage, up, server, replica.x, t)
             replica, crossed = at_replicas.replica(down, replica, lr, t), True
         if crossed:
@@ -158,7 +158,7 @@ class Simulated(Cluster):
         group_size: int = 1,
     ) -> None:
         super().__init__(algorithm, range(workers), seed, participation, group_size)
-        self._sender = self._receiver = algorithm.unpacked()
+        self._sender = self._receiver = algorithm.without_packing()
         if self._waits:  # queues hold packed messages
             self._sender = replace(self._sender, uplink=algorithm.uplink)
 

@@ -9,12 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import GatherBroadcast, contact, gather, share
+from algorithms.comm.gather_broadcast import GatherBroadcast, broadcast, gather, raise_lost_contact
 from algorithms.comm.sharded_server import ShardedServer
 from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
 from algorithms.core.algorithm import Algorithm, ServerState, Stage
-from algorithms.core.grouped import SideBySide
+from algorithms.core.grouped import GroupedAlgorithms
 from algorithms.core.participation import Participation
 from experiments.cluster.base import Cluster, ClusterState
 
@@ -54,7 +54,7 @@ class Torchrun(Cluster):
         if ranks_of_a_group > 1:
             within = timedelta(seconds=timeout)
             members = [ranks[leader : leader + ranks_of_a_group] for leader in leaders]
-            with contact():  # every rank must make all of them
+            with raise_lost_contact():  # every rank must make all of them
                 made = [cast(dist.ProcessGroup, dist.new_group([*one], within)) for one in (*members, leaders)]
             mine = rank // ranks_of_a_group
             self._inside, between = made[mine], made[-1]
@@ -68,7 +68,7 @@ class Torchrun(Cluster):
         if self.is_first:
             return mean_of(self._everyones(vectors))
         if self._leads:
-            with contact():
+            with raise_lost_contact():
                 dist.send(vectors.contiguous(), dst=0)
         return None
 
@@ -80,7 +80,7 @@ class Torchrun(Cluster):
             mean = torch.empty_like(gradients[..., 0, :])
         else:
             mean = mean_of(one for part in parts for one in part.unbind(-2))
-        with contact():
+        with raise_lost_contact():
             dist.broadcast(mean, group=self._inside, group_src=0)
         return mean.unsqueeze(-2)
 
@@ -89,7 +89,7 @@ class Torchrun(Cluster):
         yield from vectors.unbind(-2)
         for rank, count in [*self._groups.items()][1:]:
             theirs = vectors.new_empty(*vectors.shape[:-2], count, vectors.shape[-1])
-            with contact():
+            with raise_lost_contact():
                 dist.recv(theirs, src=rank)
             yield from theirs.unbind(-2)
 
@@ -100,13 +100,13 @@ class Torchrun(Cluster):
         if self.participation:
             arrivals, ids = self.participation.arrivals(t), iter(range(self.participation.workers))
             self._wire.shares = [sum(i in arrivals for i in islice(ids, count)) for count in self._groups.values()]
-        width = stage.width(x.shape[-1])
+        width = stage.message_size(x.shape[-1])
         like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
         if self._leads:
             down, server = self._wire.exchange(up, server, like, t)
         else:
             down = self._wire.template(like, t)
-        return down if self._inside is None else share(down, self._inside), server
+        return down if self._inside is None else broadcast(down, self._inside), server
 
 
 class Sharded(Torchrun):
@@ -118,8 +118,8 @@ class Sharded(Torchrun):
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int) -> None:
         super().__init__(algorithm, ids, shares, seed)
-        self._wire = ShardedServer(SideBySide((algorithm,), (d,)), seed, shares=shares)
-        [self.cuts], [self._shard] = self._wire.cuts, self._wire.served
+        self._wire = ShardedServer(GroupedAlgorithms((algorithm,), (d,)), seed, shares=shares)
+        [self.cuts], [self._shard] = self._wire.cuts, self._wire.own_shards
 
     def start_server(self, x: Tensor) -> ServerState | None:
         return self._wire.start_server(x)[0]

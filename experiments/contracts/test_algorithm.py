@@ -323,7 +323,7 @@ def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
     for t in range(1, ROUNDS + 1):
         found = [seen(*pair, t).contiguous() for pair in zip(ranks, states, strict=True)]
         for algorithm, state, own in zip(ranks, states, found, strict=True):
-            state.workers = algorithm.local(own, state.workers, state.replica, LRS, t)
+            state.workers = algorithm.local_step(own, state.workers, state.replica, LRS, t)
         ups, downs = [], []
         for stages in zip(*(algorithm.stages(t, LRS) for algorithm in ranks), strict=True):
             sent = []
@@ -333,7 +333,7 @@ def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
             ups.append(from_bytes(torch.cat([to_bytes(payload, 2) for payload in sent], 1), sent[0], 2))
             down, states[0].server = stages[0].server(ups[-1], states[0].server, t, SEED)
             downs.append(down)
-            zeros = torch.zeros(2, stages[1].width(D), dtype=torch.float64)
+            zeros = torch.zeros(2, stages[1].message_size(D), dtype=torch.float64)
             like = stages[1].downlink.codec(t).encode(zeros, MessageKey.none())
             arrived = from_bytes(to_bytes(down, 1), like, 1)
             for stage, state, message in zip(stages, states, (down, arrived), strict=True):

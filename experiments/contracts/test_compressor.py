@@ -66,7 +66,7 @@ class TestCompressor:
         if not isinstance(compressor, Shardable):
             pytest.skip("it is not Shardable")
         for d in sizes(compressor):
-            places = compressor.places(d)
+            places = compressor.cut_points(d)
             for name, x in vectors(d).items() if places else ():
                 ends, key = (0, places[len(places) // 2], d), WORKERS._replace(workers=(0, 1, 2)[: x.shape[1]])
                 whole = compressor.encode(x, key)
@@ -189,7 +189,7 @@ class ThreadShard(Shard):
     barrier: Barrier
     said: dict[int, Tensor] = field(default_factory=dict)
 
-    def everyones(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
+    def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         self.said[self.number] = mine
         self.barrier.wait(20)  # seconds, for others who may have failed
         everything = [self.said[number] for number in range(len(self.cuts) - 1)]

@@ -52,7 +52,7 @@ class TestTask:
         assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
         for compressor in (Identity(), ScaledSign()):
             with suppress(ValueError):
-                unit = task.step_unit(Algorithm.both_ways(Direct(compressor), SGD()))
+                unit = task.step_unit(Algorithm.from_channel(Direct(compressor), SGD()))
                 assert 0 < unit < float("inf"), f"expected a positive step_unit, saw {unit!r}"
 
     def test_starts_somewhere(self, build_task: BuildTask) -> None:

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import contact
+from algorithms.comm.gather_broadcast import raise_lost_contact
 from algorithms.compressors import Compressor, Identity
 from algorithms.core.algorithm import Algorithm, Stage
 from algorithms.core.bit_counter import BitCounter
@@ -57,7 +57,7 @@ class ExternalTrainer(Trainer):
         """As a trainer's. Bits up are of the worker that sent most, bits down of the one that received most."""
         counted = self.cluster.collectives
         most = torch.tensor([counted.handed.total(), counted.given.total()], device=self.task.device)
-        with contact():
+        with raise_lost_contact():
             dist.all_reduce(most, dist.ReduceOp.MAX)
         up, down = most.tolist()
         self.meter = BitCounter(8 * up, 8 * down, up + down)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from algorithms.core.algorithm import Algorithm
-from algorithms.utils.layout import Layout, of_vectors
+from algorithms.utils.layout import Layout, vector_layout
 from plots.runs.columns import Column
 
 
@@ -73,4 +73,4 @@ class Task(Protocol):
 
 def layout_of(task: Task) -> Layout:
     """The parameter tensors of a task."""
-    return task.layout if hasattr(task, "layout") else of_vectors(task.sizes)
+    return task.layout if hasattr(task, "layout") else vector_layout(task.sizes)

@@ -12,7 +12,7 @@ import torch
 
 from algorithms.compressors import Blocks, Compressor, Identity
 from algorithms.compressors.base import payload_bytes
-from algorithms.compressors.blocks import BUCKET_MB, buckets
+from algorithms.compressors.blocks import BUCKET_MB, bucket_sizes
 from algorithms.compressors.floats import Cast
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.lr_schedules import factor
@@ -68,7 +68,7 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
                 "the vector as a whole; leave partition out, or choose another algorithm"
             )
         if sizes:
-            blocks = sizes if run.partition == "layer" else buckets(sizes, BUCKET_MB)
+            blocks = sizes if run.partition == "layer" else bucket_sizes(sizes, BUCKET_MB)
             parts["compressor"] = Blocks(compressor, blocks)
     d = sum(sizes) if sizes else None
     workers = run.cluster.groups or run.cluster.workers  # a group is one worker of the method

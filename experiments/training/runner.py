@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from algorithms.comm.gather_broadcast import LostContact
-from algorithms.comm.sharded_server import exchange
+from algorithms.comm.sharded_server import describe_exchange
 from algorithms.core.algorithm import leaves
 from common.errors import Diverged, Interrupted, RunError, lost_contact
 from common.progress import Display
@@ -83,7 +83,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     if not resumed:
         algorithm, d = trainer.cluster.algorithm, trainer.task.d
         stages = sum(len(algorithm.stages(t)) for t in range(1, run.rounds + 1)) / run.rounds
-        sizes = {"d": d, **exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
+        sizes = {"d": d, **describe_exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
         if not ranks.from_first(folder.began_with(data.get("data_sha256"))):

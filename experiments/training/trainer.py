@@ -11,7 +11,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from algorithms.core.algorithm import as_dicts, clipped, from_dicts, leaves, map_tensors
+from algorithms.core.algorithm import as_dicts, clip_norm, from_dicts, leaves, map_tensors
 from algorithms.core.bit_counter import BitCounter, TwoLevelBitCounter, as_number
 from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
@@ -77,7 +77,7 @@ class Trainer:
         # With absent or late workers w and ĝ come from different ones.
         everyone = present is None or (present.share(t) == 1 and not present.late)
         if diagnose and everyone and self.cluster.algorithm.stages(t):
-            workers = self.cluster.algorithm.local(gradients, before.workers, before.replica, lr, t)
+            workers = self.cluster.algorithm.local_step(gradients, before.workers, before.replica, lr, t)
             wanted, _ = self.cluster.algorithm.worker_message(gradients, workers, before.replica, lr, t)
             mean, aggregate = self.cluster.mean(wanted), self.cluster.aggregate(self.state)
             self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
@@ -176,7 +176,7 @@ class Trainer:
             self._first_nonfinite = torch.where((self._first_nonfinite == 0) & ~finite, t, self._first_nonfinite)
         if is_cpu:
             self.verify()
-        return clipped(gradients, self.clip)
+        return clip_norm(gradients, self.clip)
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
         """‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, w the mean of what the workers wanted to send, and

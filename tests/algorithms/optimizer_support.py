@@ -17,7 +17,7 @@ from algorithms.compressors import (
     ScaledSign,
     TopK,
 )
-from algorithms.core.algorithm import Algorithm, clipped
+from algorithms.core.algorithm import Algorithm, clip_norm
 from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.apmsqueeze import apmsqueeze
@@ -51,4 +51,4 @@ ALGORITHMS = {
 
 def simulated(algorithm: Algorithm, workers: int, clip: float | None = None) -> torch.Tensor:
     """x after every round [ROUNDS, d] of the simulated cluster on one batch a worker, gradients clipped to `clip`."""
-    return rounds_of(algorithm, workers, ROUNDS, gradients=lambda x, n, step: clipped(gradients(x, n), clip))
+    return rounds_of(algorithm, workers, ROUNDS, gradients=lambda x, n, step: clip_norm(gradients(x, n), clip))

@@ -40,7 +40,7 @@ from algorithms.compressors import (
     TopK,
     UniformQuantize,
 )
-from algorithms.compressors.blocks import buckets
+from algorithms.compressors.blocks import bucket_sizes
 from algorithms.core.channels import Direct
 from algorithms.utils.layout import laid_out
 from algorithms.utils.seeding import MessageKey
@@ -227,8 +227,8 @@ MB = 2**18  # coordinates of 4 bytes
     [((5,), (5,)), ((MB, MB, MB, 7), (MB, MB, MB + 7)), ((7, MB // 2, MB // 2, 3 * MB, 1), (7, MB, 3 * MB + 1))],
 )
 def test_buckets_are_filled_from_the_last_tensor_to_the_first(sizes, expected):
-    assert buckets(sizes, mb=1) == expected
-    assert buckets(sizes, mb=99) == (sum(sizes),)
+    assert bucket_sizes(sizes, mb=1) == expected
+    assert bucket_sizes(sizes, mb=99) == (sum(sizes),)
 
 
 # Quantizers

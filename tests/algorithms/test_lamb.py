@@ -89,4 +89,4 @@ def test_a_tensor_of_zeros_without_gradient_stays_at_zero() -> None:
     start = [0.0 if k in DEAD else a for k, a in enumerate(problem.START)]
     found = run(onebit_lamb(ScaledSign("l2"), ROUNDS, LAYOUT, 5, weight_decay=0.1), start=start, gradient=partly)
     assert found.isfinite().all()
-    assert not BIAS.of(found).any()
+    assert not BIAS.view(found).any()

@@ -44,7 +44,7 @@ def test_vr_marina_follows_the_reference():
     x, last, signal, path = START, START, [], []
     compress = [natural(i) for i in range(N)]
     for t in range(1, ROUNDS + 1):
-        if Coin(0.4, SEED).at(t):
+        if Coin(0.4, SEED).shows_heads(t):
             signal = problem.mean([problem.gradient(i, x) for i in range(N)])
         else:
             news = [ref.plus(row_gradient(i, x, t), row_gradient(i, last, t), -1) for i in range(N)]

@@ -50,10 +50,10 @@ def run(algorithm: Algorithm, rounds: int = ROUNDS) -> Tensor:
 def test_a_layout_has_every_coordinate_once():
     x = torch.arange(2 * problem.D).double().view(2, -1)
     split = Split(LAYOUT, tuple(block for block in LAYOUT if block.role == "matrix"))
-    chosen, others = split.apart(x)
+    chosen, others = split.separate(x)
     assert (chosen.shape[-1], others.shape[-1]) == (14, 13)
-    assert torch.equal(split.together(chosen, others), x)
-    assert torch.equal(LAYOUT[1].of(x[0]), torch.arange(6, 14).double().view(4, 2))
+    assert torch.equal(split.join(chosen, others), x)
+    assert torch.equal(LAYOUT[1].view(x[0]), torch.arange(6, 14).double().view(4, 2))
     assert [block.offset for block in LAYOUT] == [0, 6, 14, 17, 23]
 
 
@@ -76,7 +76,7 @@ def test_muon_follows_the_reference(nesterov, scale, weight_decay):
 
 
 def test_muon_is_torch_s_up_to_its_bfloat16():
-    x = [torch.nn.Parameter(block.of(torch.tensor(problem.START)).clone()) for block in LAYOUT]
+    x = [torch.nn.Parameter(block.view(torch.tensor(problem.START)).clone()) for block in LAYOUT]
     matrices = [part for part, block in zip(x, LAYOUT, strict=True) if block.role == "matrix"]
     others = [part for part, block in zip(x, LAYOUT, strict=True) if block.role != "matrix"]
     theirs = [
@@ -86,7 +86,7 @@ def test_muon_is_torch_s_up_to_its_bfloat16():
     for _ in range(10):
         mean = gradients(torch.cat([part.detach().flatten() for part in x])).mean(0)
         for part, block in zip(x, LAYOUT, strict=True):
-            part.grad = block.of(mean).clone()
+            part.grad = block.view(mean).clone()
         for optimizer in theirs:
             optimizer.step()
     found = run(muon(Identity(), LAYOUT, weight_decay=0.1), 10)[-1]
@@ -119,7 +119,7 @@ def first_factors(algorithm: Algorithm) -> dict[str, list[list[float]]]:
     assert isinstance(algorithm, LowRank)
     replica = algorithm.start_replica(torch.tensor(problem.START, dtype=torch.float64))
     assert isinstance(replica, Factored)
-    parts = zip(algorithm.compressed, algorithm.factors(replica.q, rows=False), strict=True)
+    parts = zip(algorithm.compressed, algorithm.split_factors(replica.q, rows=False), strict=True)
     return {block.name: part.tolist() for block, part in parts}
 
 
@@ -172,12 +172,12 @@ def test_a_coefficient_that_few_sent_is_not_made_small_by_the_others():
     codec = ChunkTopK(2, 4)
     payloads = [codec.encode(vector) for vector in vectors]
     expected = torch.tensor([(1 + 3 + 0) / 3, 0.0, -2.0, 9.0])
-    assert torch.equal(SendersMean().of(payloads, codec, 4), expected)
-    assert torch.equal(SendersMean().of_stacked(codec.encode(vectors[None]), codec, 4), expected[None])
-    assert torch.equal(Mean().of(payloads, codec, 4), vectors.sum(0) / 3)
-    assert torch.equal(Mean().of_stacked(codec.encode(vectors), codec, 4), vectors.sum(0) / 3)
+    assert torch.equal(SendersMean().aggregate(payloads, codec, 4), expected)
+    assert torch.equal(SendersMean().aggregate_stacked(codec.encode(vectors[None]), codec, 4), expected[None])
+    assert torch.equal(Mean().aggregate(payloads, codec, 4), vectors.sum(0) / 3)
+    assert torch.equal(Mean().aggregate_stacked(codec.encode(vectors), codec, 4), vectors.sum(0) / 3)
     with pytest.raises(ValueError, match=r"TopK.*: does not say which coordinates it sends, which a mean over"):
-        SendersMean().of([TopK(k=1).encode(vectors)], TopK(k=1), 4)
+        SendersMean().aggregate([TopK(k=1).encode(vectors)], TopK(k=1), 4)
 
 
 def test_what_is_sent_is_told_whatever_the_values():
@@ -185,11 +185,11 @@ def test_what_is_sent_is_told_whatever_the_values():
     one, bins = ChunkTopK(2, 10), ChunkTopKBins(2, 10)
     expected = [j % 10 < 2 for j in range(27)]
     for codec in (one, bins):
-        assert codec.sent(codec.encode(zeros), 27).tolist() == [expected] * 2
-    assert Identity().sent(Identity().encode(zeros), 27).all()
-    codec = DctTopK(2, 4, layout=LAYOUT).of_coefficients
+        assert codec.sent_mask(codec.encode(zeros), 27).tolist() == [expected] * 2
+    assert Identity().sent_mask(Identity().encode(zeros), 27).all()
+    codec = DctTopK(2, 4, layout=LAYOUT).coefficient_compressor
     payload = codec.encode(zeros.double())
-    assert codec.sent(payload, 27).sum(-1).tolist() == [sum(len(part.values[0]) for part in payload)] * 2
+    assert codec.sent_mask(payload, 27).sum(-1).tolist() == [sum(len(part.values[0]) for part in payload)] * 2
 
 
 @pytest.mark.parametrize("dense_start", [False, True])

@@ -65,7 +65,7 @@ TOP, SIGN, L2, ALL = (
     (ScaledSign("l2"), plain.scaled_sign_l2),
     (Identity(), plain.identity),
 )
-COINS = [Coin(0.4, SEED).at(t) for t in range(1, ROUNDS + 1)]
+COINS = [Coin(0.4, SEED).shows_heads(t) for t in range(1, ROUNDS + 1)]
 
 
 def each(factory: Callable[..., ref.Channel], *arguments) -> Callable[[int], ref.Channel]:
@@ -219,12 +219,12 @@ def test_methods_that_are_another_one(compressed: Algorithm, plain: Algorithm) -
 
 
 def test_a_coin_is_alike_everywhere_and_fair():
-    tossed = [Coin(0.3, 5).at(t) for t in range(1, 10_001)]
+    tossed = [Coin(0.3, 5).shows_heads(t) for t in range(1, 10_001)]
     assert tossed[0]
-    assert tossed == [Coin(0.3, 5).at(t) for t in range(1, 10_001)]
-    assert tossed != [Coin(0.3, 6).at(t) for t in range(1, 10_001)]
+    assert tossed == [Coin(0.3, 5).shows_heads(t) for t in range(1, 10_001)]
+    assert tossed != [Coin(0.3, 6).shows_heads(t) for t in range(1, 10_001)]
     assert abs(sum(tossed) - 3000) < 5 * math.sqrt(10_000 * 0.3 * 0.7)
-    assert all(Coin(1e-9, seed).at(1) for seed in range(3))
+    assert all(Coin(1e-9, seed).shows_heads(1) for seed in range(3))
 
 
 @pytest.mark.parametrize(("workers", "dtype"), [(1, torch.float64), (4, torch.float32), (1000, torch.float32)])

@@ -9,7 +9,7 @@ import torch
 from algorithms.compressors import TopK, packing
 from algorithms.compressors.elias_fano import pack_ascending, size, unpack_ascending
 from algorithms.compressors.flags import indices_by_search, running_count_by_one_scan
-from algorithms.compressors.shard import whole as all_of
+from algorithms.compressors.shard import whole_shard as all_of
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 7, 8, 9, 16])
@@ -56,7 +56,7 @@ def test_packing_on_any_device_agrees_with_numpys(d):
 )
 def test_signs_by_the_byte_are_signs_one_by_one(d, lead, dtype, magnitude):
     flags, magnitudes = torch.rand(*lead, d) < 0.5, magnitude * (1 + torch.rand(*lead, 1, dtype=dtype))
-    found = packing.signed(packing.pack(flags), d, magnitudes)
+    found = packing.unpack_signs(packing.pack(flags), d, magnitudes)
     expected = torch.where(flags, magnitudes, -magnitudes)
     assert (found.dtype, found.is_contiguous()) == (dtype, True)
     assert torch.equal(found, expected)

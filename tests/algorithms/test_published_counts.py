@@ -67,7 +67,7 @@ def test_demo_s_entries():
     width = {(64, 64): 12, (13, 64): 10, (64, 1): 6}
     assert bits_up(demo(DctTopK(32), LANGUAGE_MODEL)) == sum(32 * (32 + width[one]) * chunks[one] for one in chunks)
     codec = demo(DctTopK(32), LANGUAGE_MODEL).uplink.codec(1)
-    assert codec.sent(codec.encode(torch.zeros(D)), D).sum() == 7_616
+    assert codec.sent_mask(codec.encode(torch.zeros(D)), D).sum() == 7_616
 
 
 # λ = 0.1, 20 workers in file order: d, L, L̃ and by theory, of k = max(1, ⌊0.016d⌋) coordinates, the step sizes of

@@ -91,13 +91,13 @@ def algorithm(method: str, compressor: Compressor, options: str) -> Algorithm | 
 
 def rounds(tried: Algorithm, is_packed: bool) -> None:
     """Rounds of the workers, the server and a replica with everything on the GPU."""
-    path = tried if is_packed else tried.unpacked()
+    path = tried if is_packed else tried.without_packing()
     x = torch.zeros(TRIALS, D, device=GPU)
     gradients, lr = torch.zeros(TRIALS, WORKERS, D, device=GPU), torch.zeros(TRIALS, 1, device=GPU)
     workers, server = path.start_workers(x, torch.arange(WORKERS)), path.start_server(x)
     replica = path.start_replica(x)
     for t in range(1, ROUNDS + 1):
-        workers = path.local(gradients, workers, replica, lr, t)
+        workers = path.local_step(gradients, workers, replica, lr, t)
         for stage in path.stages(t, lr):
             up, workers = stage.worker(gradients, workers, replica, lr, t, 0)
             up = from_bytes(to_bytes(up, 2), up, 2) if is_packed else up

@@ -34,7 +34,7 @@ def test_they_are_those_of_a_stable_sort(name: str) -> None:
     size = SIZES[name].astype(np.float32)
     order = np.argsort(-size, kind="stable")
     for k in (1, 1_120, D // 2, D):
-        found = largest.largest(torch.from_numpy(size).expand(2, 1, -1), k)
+        found = largest.largest_indices(torch.from_numpy(size).expand(2, 1, -1), k)
         assert found.shape == (2, 1, k)
         assert np.array_equal(found.flatten(0, 1).numpy(), [np.sort(order[:k])] * 2)
 
@@ -45,7 +45,7 @@ def test_a_sample_that_misleads_costs_time_alone(monkeypatch: pytest.MonkeyPatch
     for name in ("large where the sample looks", "large where it does not"):
         size = SIZES[name]
         expected = np.sort(np.argsort(-size, kind="stable")[:300])
-        assert np.array_equal(largest.largest(torch.from_numpy(size), 300).numpy(), expected)
+        assert np.array_equal(largest.largest_indices(torch.from_numpy(size), 300).numpy(), expected)
 
 
 @pytest.mark.parametrize("name", SIZES)

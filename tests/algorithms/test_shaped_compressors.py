@@ -72,7 +72,7 @@ def test_the_transform_is_the_sum_that_defines_it():
     found = DctTopK(1, 7, True, LAYOUT).chunks.forward(x)
     for block, part in zip(LAYOUT, found.split([20, 3, 14]), strict=True):
         rows, columns = basis(block.rows, True), basis(block.columns, True)
-        expected = plain.flat(plain.product(plain.product(rows, block.of(x).tolist()), plain.transposed(columns)))
+        expected = plain.flat(plain.product(plain.product(rows, block.view(x).tolist()), plain.transposed(columns)))
         torch.testing.assert_close(part, torch.tensor(expected, dtype=x.dtype), rtol=0, atol=1e-13)
 
 
@@ -82,10 +82,10 @@ def test_chunks_come_back(dct):
     layout = laid_out([("a", (24, 10), "matrix"), ("b", (7,), "vector")])
     x = torch.randn(3, 247, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     chunks = DctTopK(1, 4, dct, layout).chunks
-    torch.testing.assert_close(chunks.back(chunks.forward(x)), x, rtol=0, atol=1e-13)
+    torch.testing.assert_close(chunks.inverse(chunks.forward(x)), x, rtol=0, atol=1e-13)
     torch.testing.assert_close(chunks.forward(x).norm(dim=-1), x.norm(dim=-1), rtol=1e-13, atol=0)
     first = DctTopK(1, 4, False, layout).chunks.forward(x)[:, 8:16]
-    assert torch.equal(first, layout[0].of(x)[:, :4, 2:4].flatten(1))
+    assert torch.equal(first, layout[0].view(x)[:, :4, 2:4].flatten(1))
     assert [chunks.shape(block) for block in layout] == [(4, 2), (1, 1)]
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from refusals import refusals
 
-from algorithms.comm.sharded_server import cuts, exchange
+from algorithms.comm.sharded_server import cuts, describe_exchange
 from algorithms.compressors import (
     BinMeans,
     Blocks,
@@ -126,8 +126,8 @@ def test_vectors_are_cut_between_pieces_and_blocks_into_about_equal_parts(algori
     ],
 )
 def test_exchanges_are_those_up_and_down_and_of_servers_that_know_a_part(algorithm, servers, exchanges) -> None:
-    assert exchange(algorithm, D, torch.float32) == (servers, exchanges)
-    assert exchange(algorithm, 16, torch.float32).servers in (1, 5)
+    assert describe_exchange(algorithm, D, torch.float32) == (servers, exchanges)
+    assert describe_exchange(algorithm, 16, torch.float32).servers in (1, 5)
 
 
 class OfTheWhole(Direct):
@@ -155,5 +155,5 @@ test_parts_that_do_not_say_that_they_may_be_divided_are_refused = refusals(
 def test_sums_of_long_vectors_are_sums_of_pieces() -> None:
     x = vectors()[0, 0]
     pieces = torch.stack([piece.sum() for piece in x.split(16)])
-    assert torch.equal(module.whole(D).total(x), pieces.sum(0, keepdim=True))
-    assert torch.equal(module.whole(16).total(x[:16]), x[:16].sum(0, keepdim=True))
+    assert torch.equal(module.whole_shard(D).total(x), pieces.sum(0, keepdim=True))
+    assert torch.equal(module.whole_shard(16).total(x[:16]), x[:16].sum(0, keepdim=True))

@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_para
 
 from algorithms import LocalSteps
 from algorithms.compressors import Identity, ScaledSign
-from algorithms.core.algorithm import clipped
+from algorithms.core.algorithm import clip_norm
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.adam import adam
 from algorithms.methods.amsgrad import amsgrad
@@ -100,7 +100,7 @@ def test_channels_last_gradients_are_read_in_the_order_of_their_indices() -> Non
 def test_every_vector_is_clipped_by_its_own_norm_as_torch_clips(most):
     torch.manual_seed(0)
     vectors = torch.randn(2, 3, 7, dtype=torch.float64) * torch.tensor([[0.1], [1.0], [10.0]], dtype=torch.float64)
-    ours = clipped(vectors, most)
+    ours = clip_norm(vectors, most)
     for trial in range(2):
         for worker in range(3):
             parameter = torch.nn.Parameter(torch.zeros(7, dtype=torch.float64))
@@ -111,7 +111,7 @@ def test_every_vector_is_clipped_by_its_own_norm_as_torch_clips(most):
 
 def test_short_vectors_stay_bit_for_bit_and_a_norm_is_positive():
     vectors = torch.tensor([[0.1, -0.2], [0.0, 0.0]])
-    assert torch.equal(clipped(vectors, 1.0), vectors)
+    assert torch.equal(clip_norm(vectors, 1.0), vectors)
     for most in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="a norm above 0"):
             replace(sgd(Identity(), SGD()), clip=most)

@@ -56,7 +56,7 @@ def test_what_crosses_is_what_the_counters_say(schedule: tuple[int, ...]) -> Non
     crossed = plain_zero_one_adam(lambda i, x: [1.0], [0.0], 1, [0.1] * rounds, *schedule)[1]
     freeze, kappa, stretch, longest = schedule
     ours = Schedule(freeze=freeze, kappa=kappa, stretch=stretch, longest=longest)
-    letters = ["d" if ours.learns(t) else "c" if ours.exchanges(t) else "." for t in range(1, rounds + 1)]
+    letters = ["d" if ours.learns_v(t) else "c" if ours.has_exchange(t) else "." for t in range(1, rounds + 1)]
     assert "".join(letters) == crossed
     meter = counted(zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest), 50, rounds)
     assert meter.bits_up == meter.bits_down == 32 * 50 * crossed.count("d") + (50 + 32) * crossed.count("c")

@@ -42,7 +42,7 @@ MADE_UP = {"nodes": 4, "latency": 1e-3, "bandwidth": 1e8, "computing": 0.5}
 def test_the_model_worked_out_by_hand_and_its_table() -> None:
     rows = pd.DataFrame(ROWS, columns=COLUMNS).assign(**MADE_UP)
     rows["bits_down"] = rows["bits_up"]
-    rows["modelled"] = network.modelled(rows)
+    rows["modelled"] = network.model_seconds(rows)
     ring = 0.5 + 2 * 3 / 4 * 0.8 + 6 * 1e-3
     rank0 = 0.5 + (3 + 3) * 0.1 + 4 * 1e-3
     sharded = 0.5 + 2 * 3 / 4 * 0.1 + 6 * 1e-3
@@ -54,17 +54,17 @@ def test_the_model_worked_out_by_hand_and_its_table() -> None:
 
 
 def test_both_ends_of_a_link_get_the_rate_and_the_nodes_end_the_latency() -> None:
-    near, far = links.shaping("near", "far", 100, 5)
+    near, far = links.shape_link("near", "far", 100, 5)
     assert near == "tc near root netem delay 5ms rate 100mbit limit 100000"
     assert far.startswith("tc far root tbf rate 100mbit burst 18028")
-    assert links.shaping("near", "far", None, 0) == []
+    assert links.shape_link("near", "far", None, 0) == []
 
 
 @pytest.mark.slow
 def test_ranks_on_nodes_count_the_bits_of_their_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
     try:
-        with links.connected(2, 100, 0):
+        with links.connect_nodes(2, 100, 0):
             pass
     except (RunError, FileNotFoundError) as reason:
         pytest.skip(str(reason))

@@ -34,7 +34,7 @@ SAVED, STEPS = 3, 4  # ranks and steps
 class Own(ErrorFeedback):
     """A channel of a user's, which does not say what a receiver relies on."""
 
-    is_carried_by_the_mean = False
+    mean_memory_suffices = False
 
 
 ALGORITHMS = {

@@ -166,19 +166,19 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
         now.update(run=now["run"] + 1, t=0)
         start(self, *arguments)
 
-    def swapped(*arguments: Any, exchange: Callable = sharded_server.swapped) -> list[Tensor]:
+    def swapped(*arguments: Any, exchange: Callable = sharded_server.swap_messages) -> list[Tensor]:
         arrived = exchange(*arguments)
         note("swapped", sum(one.nbytes for one in arrived))
         return arrived
 
     mark(GatherBroadcast, "exchange", "round")
     mark(sharded_server.ShardedServer, "exchange", "round")
-    mark(sharded_server._Served, "everyones", "question")
+    mark(sharded_server._Served, "all_gather", "question")
     mark(Torchrun, "mean", "measurement")
     mark(Checkpoint, "save", "checkpoint")
     mark(Checkpoint, "load", "checkpoint")
     Torchrun.__init__ = begin
-    sharded_server.swapped = swapped
+    sharded_server.swap_messages = swapped
     shard.LEAST = 8
     with watched(note):
         run_each(runs)
@@ -255,7 +255,7 @@ def test_messages_to_a_sharded_server_are_as_many_as_said_of_the_bytes_that_are_
     algorithm, received = build_algorithm(runs[name], layout_of(task)), []
     for messages in ranks:
         mine = [m for m in _of(name, messages) if m["by"] == "swapped"]
-        assert len(mine) == ROUNDS * sharded_server.exchange(algorithm, task.d, task.dtype).exchanges
+        assert len(mine) == ROUNDS * sharded_server.describe_exchange(algorithm, task.d, task.dtype).exchanges
         sizes = [m["bytes"] for m in mine if m["for"] != "question"]
         received.append((sum(sizes[::2]), sum(sizes[1::2])))
     if name in ("sharded cd_adam", "sharded natural"):

@@ -16,7 +16,7 @@ from hydra import compose as of_hydra
 from omegaconf import DictConfig, OmegaConf
 from run_support import SMALL, small, stopped
 
-from algorithms.utils.layout import of_vectors
+from algorithms.utils.layout import vector_layout
 from common.errors import UsageError
 from experiments import run
 from experiments.config import schema
@@ -70,7 +70,7 @@ def test_the_command_line_wins_over_an_algorithms_compressor(order: int) -> None
 
 @pytest.mark.parametrize(("partition", "blocks"), [("layer", (3, 2**23, 5)), ("bucket", (3, 2**23 + 5))])
 def test_a_vector_is_compressed_in_blocks(partition: str, blocks: tuple[int, ...]) -> None:
-    algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), of_vectors([3, 2**23, 5]))
+    algorithm: Any = build_algorithm(small("algorithm=naive", f"partition={partition}"), vector_layout([3, 2**23, 5]))
     assert algorithm.uplink.compressor.sizes == blocks
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from algorithms.compressors import Compressor, Identity, LinfDither, RandomK, ScaledSign, TopK
-from algorithms.compressors.shard import Shard, whole
+from algorithms.compressors.shard import Shard, whole_shard
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Channel, Direct
 from algorithms.core.update_rules import SGD
@@ -31,7 +31,7 @@ def broken(base: type, *options: Any, **attributes: Any) -> Any:
 
 
 def drop_in_place(self: TopK, x: Tensor, key: MessageKey | None = None) -> tuple:
-    x[~self._keep(x, whole(x.shape[-1]))] = 0
+    x[~self._keep(x, whole_shard(x.shape[-1]))] = 0
     return TopK.encode(self, x)
 
 
@@ -58,7 +58,7 @@ COMPRESSORS = [
     ),
     (
         "crosses_the_wire",
-        broken(ScaledSign, __call__=lambda self, x, key: self._scale(x, whole(x.shape[-1])) * x.sign()),
+        broken(ScaledSign, __call__=lambda self, x, key: self._scale(x, whole_shard(x.shape[-1])) * x.sign()),
         "decode(encode(x))",
     ),
     (
@@ -109,7 +109,7 @@ def method(channel: type[Channel] = Direct, **attributes: Any) -> Callable[..., 
 
 def steps(rule: type[SGD]) -> Callable[..., Algorithm]:
     """A plain method with an update of its own."""
-    return lambda compressor, update: Algorithm.both_ways(Direct(compressor), rule())
+    return lambda compressor, update: Algorithm.from_channel(Direct(compressor), rule())
 
 
 def sends(change: Callable[[Tensor], Tensor]) -> Callable[..., Algorithm]:
@@ -182,7 +182,7 @@ class Understating(Direct):
 
 
 def untyped(compressor, update, eta=0.1):
-    return Algorithm.both_ways(Direct(compressor), update)
+    return Algorithm.from_channel(Direct(compressor), update)
 
 
 ALGORITHMS = [

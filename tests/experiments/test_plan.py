@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from run_support import SMALL, configuration, contents, go, halted, rows
 
-from algorithms.utils.layout import of_vectors
+from algorithms.utils.layout import vector_layout
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
 from experiments.config.schema import LaunchConfig, RunConfig
@@ -24,7 +24,7 @@ from plots.figure.spec import Figure, Panel
 from plots.runs.best import choose
 from plots.runs.find import find
 
-TRIAL = Trial(d=30, layout=of_vectors([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
+TRIAL = Trial(d=30, layout=vector_layout([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
 """Rounds of a second and evaluations of a minute, of a task of 30 coordinates."""
 
 

@@ -169,7 +169,7 @@ def test_demo(k, side, imported, monkeypatch):
     d = sum(block.size for block in layout)
     x = normal(d, seed=0)
     models = [
-        [block.of(x).reshape(shape).clone() for block, shape in zip(layout, shapes, strict=True)] for _ in range(n)
+        [block.view(x).reshape(shape).clone() for block, shape in zip(layout, shapes, strict=True)] for _ in range(n)
     ]
     options = {"compression_decay": beta, "compression_topk": k, "compression_chunk": side}
     optimizers = []
@@ -184,7 +184,7 @@ def test_demo(k, side, imported, monkeypatch):
         g = normal(n, d, seed=t)
         for i, model in enumerate(models):
             for block, part in zip(layout, model, strict=True):
-                part.grad = block.of(g[i]).reshape(part.shape).clone()
+                part.grad = block.view(g[i]).reshape(part.shape).clone()
         ranks.run(lambda i: optimizers[i].step())
         state = cluster.round(g, state, lr, t)
     assert off(torch.cat([part.detach().flatten() for part in models[0]]), state.replica.x) < 1e-14
@@ -213,8 +213,8 @@ def test_dion(fraction, within, weight_decay, imported, monkeypatch):
     x = normal(d, seed=0)
     state = cluster.start(x)
     assert isinstance(state.replica, Factored)
-    q = [one.clone() for one in algorithm.factors(state.replica.q, rows=False)]
-    models = [*(block.of(x).clone() for block in matrices), vector.of(x).flatten().clone()]
+    q = [one.clone() for one in algorithm.split_factors(state.replica.q, rows=False)]
+    models = [*(block.view(x).clone() for block in matrices), vector.view(x).flatten().clone()]
     momenta = [[torch.zeros_like(models[j]) for j in range(3)] for _ in range(n)]
     first, second = torch.zeros(13, dtype=torch.float64), torch.zeros(13, dtype=torch.float64)
     mu, betas = torch.tensor(0.95, dtype=torch.float64), [torch.tensor(b, dtype=torch.float64) for b in (0.9, 0.95)]
@@ -227,7 +227,7 @@ def test_dion(fraction, within, weight_decay, imported, monkeypatch):
                 own = models[j].clone()
                 wide = block.rows < block.columns
                 found = theirs.dion_update(
-                    *(own, block.of(g[i]).clone(), momenta[i][j], q[j].clone(), lr, mu, decay, 1e-8, wide, 1, "qr"),
+                    *(own, block.view(g[i]).clone(), momenta[i][j], q[j].clone(), lr, mu, decay, 1e-8, wide, 1, "qr"),
                     compressed_all_reduce=True,
                 )
                 moved[i].append((own, found))
@@ -236,7 +236,7 @@ def test_dion(fraction, within, weight_decay, imported, monkeypatch):
         for j, (own, found) in enumerate(moved[0]):
             models[j], q[j] = own, found
         scalars.adamw_update(
-            models[3], vector.of(g.mean(0)).flatten(), first, second, lr, *betas, decay, torch.tensor(t), 1e-8
+            models[3], vector.view(g.mean(0)).flatten(), first, second, lr, *betas, decay, torch.tensor(t), 1e-8
         )
         state = cluster.round(g, state, 0.02, t)
     found = torch.cat([model.flatten() for model in models])

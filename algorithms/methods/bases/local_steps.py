@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import Algorithm, Lr, ReplicaState, Stage, Update, Wanted, WorkerState
-from .server_weights import of_workers
+from .server_weights import worker_lr
 
 
 class OuterMomentum(NamedTuple):
@@ -67,8 +67,8 @@ class LocalSteps(Algorithm):
     def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
         return () if t % self.period else (self,)
 
-    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
-        x, moments = self.inner.step(state.x, gradient, state.moments, of_workers(lr), t)
+    def local_step(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
+        x, moments = self.inner.step(state.x, gradient, state.moments, worker_lr(lr), t)
         return replace(state, x=x, moments=moments)
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.algorithm import Answer, Payloads, ReplicaState, Sent, ServerState, Stage, Wanted, WorkerState
 from ...utils.layout import Block, Layout, Split, check_layout
-from ...utils.linalg import cut, joined, product
+from ...utils.linalg import cut, join, product
 from . import Algorithm, Channel, Lr, MessageKey, Payload, keyed_seed
 
 
@@ -45,41 +45,41 @@ class LowRank(Algorithm, ABC):
         """The rank of a matrix, no larger than its sides."""
 
     @abstractmethod
-    def left(self, memory: Tensor, signal: Tensor) -> Tensor:
+    def carry_over(self, memory: Tensor, signal: Tensor) -> Tensor:
         """What is left of M_i [*T, W, c] by the next round, where D [*T, 1, c] was made of them all."""
 
-    def kept(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+    def update_memory(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
         """What a worker keeps of M_i [*T, W, c] once it has made M_iᵀ P, of every matrix."""
         return memory
 
-    def factor(self, right: Tensor) -> Tensor:
+    def next_factor(self, right: Tensor) -> Tensor:
         """Q [..., n, r] of the R of a matrix."""
         return right
 
-    def along(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
+    def matrix_step(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
         """What replicas move by in a matrix [..., m, n], of its P and R."""
         return product(p, right.mT)
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        memory = self.split.apart(torch.zeros_like(x))[0].unsqueeze(-2)
+        memory = self.split.separate(torch.zeros_like(x))[0].unsqueeze(-2)
         return WorkerState(ids=ids, memory=memory.repeat(*[1] * (x.dim() - 1), len(ids), 1))
 
     def start_server(self, x: Tensor) -> ServerState:
         return ServerState(aggregate=x.new_zeros(*x.shape[:-1], 0), memory=None)
 
     def start_replica(self, x: Tensor) -> Factored:
-        p = x.new_zeros(*x.shape[:-1], self.side(rows=True))
+        p = x.new_zeros(*x.shape[:-1], self.factor_size(rows=True))
         drawn = [torch.zeros(0, dtype=torch.float64, device="cpu")]  # standard normal, the same numbers everywhere
-        for block, (rows, columns) in zip(self.compressed, self._shapes(rows=False), strict=True):
+        for block, (rows, columns) in zip(self.compressed, self._factor_shapes(rows=False), strict=True):
             generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
             drawn.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64, device="cpu"))
         q = torch.cat(drawn).to(x).expand(*x.shape[:-1], -1).clone()
         return Factored(**vars(super().start_replica(x)), p=p, q=q)
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
-        matrices, others = self.split.apart(gradient)
-        before = self.left(state.memory, self.split.apart(replica.signal)[0].unsqueeze(-2))
-        return self.split.together(matrices + before, others), state.moments
+        matrices, others = self.split.separate(gradient)
+        before = self.carry_over(state.memory, self.split.separate(replica.signal)[0].unsqueeze(-2))
+        return self.split.join(matrices + before, others), state.moments
 
     def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
         return LeftFactor(self, self.uplink, self.downlink), RightFactor(self, self.uplink, self.downlink)
@@ -92,31 +92,31 @@ class LowRank(Algorithm, ABC):
     def split(self) -> Split:
         return Split(self.layout, self.compressed)
 
-    def side(self, rows: bool) -> int:
+    def factor_size(self, rows: bool) -> int:
         """Σ m·r, or Σ n·r."""
-        return sum(one * rank for one, rank in self._shapes(rows))
+        return sum(one * rank for one, rank in self._factor_shapes(rows))
 
-    def is_turned(self, block: Block) -> bool:
+    def is_transposed(self, block: Block) -> bool:
         """Whether M is the transposed of a block, so that m are its columns."""
         return False
 
-    def matrices(self, vectors: Tensor) -> list[Tensor]:
+    def split_matrices(self, vectors: Tensor) -> list[Tensor]:
         """Of the compressed coordinates [..., c] every M [..., m, n]."""
         found = cut(vectors, [(block.rows, block.columns) for block in self.compressed])
-        return [one.mT if self.is_turned(block) else one for one, block in zip(found, self.compressed, strict=True)]
+        return [m.mT if self.is_transposed(block) else m for m, block in zip(found, self.compressed, strict=True)]
 
-    def flat(self, matrices: Iterable[Tensor], none: Tensor) -> Tensor:
+    def flatten(self, matrices: Iterable[Tensor], none: Tensor) -> Tensor:
         """The compressed coordinates [..., c] of every M; `none` [..., 0] where there is no matrix."""
         parts = zip(matrices, self.compressed, strict=True)
-        return joined([one.mT if self.is_turned(block) else one for one, block in parts], none)
+        return join([m.mT if self.is_transposed(block) else m for m, block in parts], none)
 
-    def factors(self, vectors: Tensor, rows: bool) -> list[Tensor]:
+    def split_factors(self, vectors: Tensor, rows: bool) -> list[Tensor]:
         """Of P [..., Σ m·r] or Q [..., Σ n·r] every matrix's [..., m, r] or [..., n, r]."""
-        return cut(vectors, self._shapes(rows))
+        return cut(vectors, self._factor_shapes(rows))
 
-    def _shapes(self, rows: bool) -> list[tuple[int, int]]:
+    def _factor_shapes(self, rows: bool) -> list[tuple[int, int]]:
         return [
-            (block.rows if rows != self.is_turned(block) else block.columns, self.rank_of(block))
+            (block.rows if rows != self.is_transposed(block) else block.columns, self.rank_of(block))
             for block in self.compressed
         ]
 
@@ -125,60 +125,60 @@ class LowRank(Algorithm, ABC):
 class _Averaging:
     """A stage whose messages are numbers as they are: the server sends their mean back, and remembers nothing."""
 
-    of: LowRank
+    method: LowRank
     uplink: Channel
     downlink: Channel
 
     def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer:
-        mean = self.of.mean(payloads, 0, t)
+        mean = self.method.mean(payloads, 0, t)
         return self.downlink.send(mean, None, MessageKey(seed, "down", t))[0], state
 
-    def _sent(self, numbers: Tensor, state: WorkerState, t: int, seed: int) -> Payload:
+    def _send(self, numbers: Tensor, state: WorkerState, t: int, seed: int) -> Payload:
         return self.uplink.send(numbers, None, MessageKey(seed, "up", t, tuple(state.ids.tolist())))[0]
 
 
 class LeftFactor(_Averaging):
     """The first exchange: M_i Q and all that is no matrix."""
 
-    def width(self, d: int) -> int:
-        return self.of.side(rows=True) + d - sum(block.size for block in self.of.compressed)
+    def message_size(self, d: int) -> int:
+        return self.method.factor_size(rows=True) + d - sum(block.size for block in self.method.compressed)
 
     def worker(self, gradient: Tensor, state: WorkerState, replica: Any, lr: Lr, t: int, seed: int) -> Sent:
-        wanted, moments = self.of.worker_message(gradient, state, replica, lr, t)
-        memory, others = self.of.split.apart(wanted)
-        q = self.of.factors(replica.q.unsqueeze(-2), rows=False)
-        left = [product(m, one) for m, one in zip(self.of.matrices(memory), q, strict=True)]
-        payload = self._sent(joined(left, others), state, t, seed)
+        wanted, moments = self.method.worker_message(gradient, state, replica, lr, t)
+        memory, others = self.method.split.separate(wanted)
+        q = self.method.split_factors(replica.q.unsqueeze(-2), rows=False)
+        left = [product(m, one) for m, one in zip(self.method.split_matrices(memory), q, strict=True)]
+        payload = self._send(join(left, others), state, t, seed)
         return payload, replace(state, memory=memory, moments=moments)
 
     def replica(self, payload: Payload, state: Any, lr: Lr, t: int) -> Factored:
-        split, sides = self.of.split, self.of.side(rows=True)
+        split, sides = self.method.split, self.method.factor_size(rows=True)
         left, others = self.downlink.decode(payload, 0, t).tensor_split([sides], -1)
-        p = [torch.linalg.qr(one).Q for one in self.of.factors(left, rows=True)]
-        signal = split.together(split.apart(state.signal)[0], others)
-        return replace(state, p=joined(p, left[..., :0]), signal=signal)
+        p = [torch.linalg.qr(one).Q for one in self.method.split_factors(left, rows=True)]
+        signal = split.join(split.separate(state.signal)[0], others)
+        return replace(state, p=join(p, left[..., :0]), signal=signal)
 
 
 class RightFactor(_Averaging):
     """The second exchange, after which replicas move: M_iᵀ P."""
 
-    def width(self, d: int) -> int:
-        return self.of.side(rows=False)
+    def message_size(self, d: int) -> int:
+        return self.method.factor_size(rows=False)
 
     def worker(self, gradient: Tensor, state: WorkerState, replica: Any, lr: Lr, t: int, seed: int) -> Sent:
-        p = self.of.factors(replica.p.unsqueeze(-2), rows=True)
-        right = [product(m.mT, one) for m, one in zip(self.of.matrices(state.memory), p, strict=True)]
-        memory = self.of.kept(state.memory, p, right)
-        return self._sent(joined(right, memory[..., :0]), state, t, seed), replace(state, memory=memory)
+        p = self.method.split_factors(replica.p.unsqueeze(-2), rows=True)
+        right = [product(m.mT, one) for m, one in zip(self.method.split_matrices(state.memory), p, strict=True)]
+        memory = self.method.update_memory(state.memory, p, right)
+        return self._send(join(right, memory[..., :0]), state, t, seed), replace(state, memory=memory)
 
     def replica(self, payload: Payload, state: Any, lr: Lr, t: int) -> Factored:
-        of, split, mean = self.of, self.of.split, self.downlink.decode(payload, 0, t)
-        p, right = of.factors(state.p, rows=True), of.factors(mean, rows=False)
-        none, others = mean[..., :0], split.apart(state.signal)[1]
+        of, split, mean = self.method, self.method.split, self.downlink.decode(payload, 0, t)
+        p, right = of.split_factors(state.p, rows=True), of.split_factors(mean, rows=False)
+        none, others = mean[..., :0], split.separate(state.signal)[1]
         products = [product(one, other.mT) for one, other in zip(p, right, strict=True)]
-        along = [of.along(*block) for block in zip(of.compressed, p, right, strict=True)]
-        signal, u = (split.together(of.flat(matrices, none), others) for matrices in (products, along))
-        x, moments = of.update.step(state.x, of.clipped_aggregate(u), state.moments, lr, t)
-        pairs = zip(right, of.factors(state.q, rows=False), strict=True)
-        q = [torch.where(new.any(-2, keepdim=True), of.factor(new), old) for new, old in pairs]
-        return replace(state, x=x, moments=moments, signal=signal, q=joined(q, none))
+        along = [of.matrix_step(*block) for block in zip(of.compressed, p, right, strict=True)]
+        signal, u = (split.join(of.flatten(matrices, none), others) for matrices in (products, along))
+        x, moments = of.update.step(state.x, of.clip_aggregate(u), state.moments, lr, t)
+        pairs = zip(right, of.split_factors(state.q, rows=False), strict=True)
+        q = [torch.where(new.any(-2, keepdim=True), of.next_factor(new), old) for new, old in pairs]
+        return replace(state, x=x, moments=moments, signal=signal, q=join(q, none))

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ...utils.layout import Layout, Split, check_layout
-from ...utils.linalg import cut, joined, product
-from . import Adam, AdamMoments, Lr, Update, check_shares
+from ...utils.linalg import cut, join, product
+from . import Adam, AdamMoments, Lr, Update, check_range
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 _STEPS = 5
@@ -57,28 +57,28 @@ class Muon(Update):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "momentum")
+        check_range(self, "momentum")
         if self.others_lr < 0:
             raise ValueError(f"others_lr={self.others_lr}: must not be negative")
 
     def start(self, x: Tensor) -> MuonMoments:
-        matrices, others = self._split.apart(torch.zeros_like(x))
+        matrices, others = self._split.separate(torch.zeros_like(x))
         return MuonMoments(matrices if self.momentum else matrices[..., :0], *self.others.start(others))
 
     def direction(self, u: Tensor, moments: MuonMoments, t: int) -> tuple[Tensor, MuonMoments]:
-        matrices, others = self._split.apart(u)
+        matrices, others = self._split.separate(u)
         ahead, b = matrices, moments.b
         if b.shape[-1]:  # there was momentum at the start
             b = self.momentum * b + (1 - self.momentum) * matrices
             ahead = (1 - self.momentum) * matrices + self.momentum * b if self.nesterov else b
         rest, (m, v) = self.others.direction(others, AdamMoments(moments.m, moments.v), t)
-        return self._split.together(self._orthogonal(ahead), self.others_lr * rest), MuonMoments(b, m, v)
+        return self._split.join(self._orthogonalize(ahead), self.others_lr * rest), MuonMoments(b, m, v)
 
     def step(self, x: Tensor, u: Tensor, moments: MuonMoments, lr: Lr, t: int) -> tuple[Tensor, MuonMoments]:
         direction, moments = self.direction(u, moments, t)
         if self.weight_decay:
-            matrices, others = self._split.apart(x)
-            direction = direction + self.weight_decay * self._split.together(matrices, self.others_lr * others)
+            matrices, others = self._split.separate(x)
+            direction = direction + self.weight_decay * self._split.join(matrices, self.others_lr * others)
         return x - lr * direction, moments
 
     def check(self, d: int) -> None:
@@ -92,11 +92,11 @@ class Muon(Update):
     def _split(self) -> Split:
         return Split(self.layout, tuple(block for block in self.layout if block.role == "matrix"))
 
-    def _orthogonal(self, matrices: Tensor) -> Tensor:
+    def _orthogonalize(self, matrices: Tensor) -> Tensor:
         """s(m, n)·NS(X) of all matrices side by side."""
         shapes = [(block.rows, block.columns) for block in self._split.chosen]
         parts = zip(shapes, cut(matrices, shapes), strict=True)
-        return joined([factor(self.scale, *shape) * newton_schulz(part) for shape, part in parts], matrices[..., :0])
+        return join([factor(self.scale, *shape) * newton_schulz(part) for shape, part in parts], matrices[..., :0])
 
 
 def factor(scale: Scale, m: int, n: int) -> float:

@@ -24,16 +24,16 @@ class ServerModel(Algorithm):
     def start_server(self, x: Tensor) -> ServerWeights:
         return ServerWeights(**vars(super().start_server(x)), x=x)
 
-    def moved(self, state: ServerWeights, u: Tensor, t: int) -> ServerWeights:
+    def step_server(self, state: ServerWeights, u: Tensor, t: int) -> ServerWeights:
         """The server after it moved by the mean of the messages."""
         return replace(state, x=state.x - u)
 
     def server_message(self, aggregate: Tensor, state: Any, t: int, seed: int, norm: Tensor | None = None) -> Answer:
-        state = self.moved(state, self.clipped_aggregate(aggregate, norm), t)
+        state = self.step_server(state, self.clip_aggregate(aggregate, norm), t)
         payload, memory = self.downlink.send(state.x, state.memory, MessageKey(seed, "down", t))
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
-    def received(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
+    def receive(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
         return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.x)
 
     def apply_signal(self, signal: Tensor, state: ReplicaState, lr: Lr, t: int, norm: Tensor | None) -> ReplicaState:
@@ -43,6 +43,6 @@ class ServerModel(Algorithm):
         raise ValueError("theory gives no step size for a server that holds the model; set task.step_unit=one")
 
 
-def of_workers(lr: Lr) -> float | Tensor:
+def worker_lr(lr: Lr) -> float | Tensor:
     """A step size, a float or [*T, 1], for vectors [*T, W, d]."""
     return lr.unsqueeze(-2) if isinstance(lr, Tensor) else lr

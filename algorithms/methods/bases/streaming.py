@@ -47,19 +47,19 @@ class Streaming(LocalSteps):
             raise ValueError(f"mixing={self.mixing}: must lie in (0, 1]")
 
     def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
-        return tuple(Fragment(self, *bounds) for bounds in self._exchanged(t))
+        return tuple(Fragment(self, *bounds) for bounds in self._exchanged_bounds(t))
 
-    def local(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
-        stepped = super().local(gradient, state, replica, lr, t)
-        return self._mixed(stepped, replica, t) if self.delay else stepped
+    def local_step(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
+        stepped = super().local_step(gradient, state, replica, lr, t)
+        return self._mix(stepped, replica, t) if self.delay else stepped
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
         wanted, moments = super().worker_message(gradient, state, replica, lr, t)
-        (bounds,) = self._exchanged(t)
+        (bounds,) = self._exchanged_bounds(t)
         return _put(wanted[..., slice(*bounds)], torch.zeros_like(wanted), bounds), moments
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
-        return state if self.delay else self._mixed(state, replica, t)
+        return state if self.delay else self._mix(state, replica, t)
 
     def check(self, d: int) -> None:
         if self.cuts[-1] != d:
@@ -69,14 +69,14 @@ class Streaming(LocalSteps):
             for channel in (Fragment(self, begin, end).uplink, Fragment(self, begin, end).downlink):
                 channel.check(end - begin)
 
-    def _exchanged(self, t: int) -> tuple[tuple[int, int], ...]:
+    def _exchanged_bounds(self, t: int) -> tuple[tuple[int, int], ...]:
         """Bounds of the fragment that is exchanged in round t, if there is one."""
         bounds = tuple(pairwise(self.cuts))
         number, rest = divmod(t * len(bounds), self.period)
         return (bounds[(number - 1) % len(bounds)],) if bounds and t > 0 and not rest else ()
 
-    def _mixed(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
-        for bounds in self._exchanged(t - self.delay):
+    def _mix(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
+        for bounds in self._exchanged_bounds(t - self.delay):
             own, new = (vectors[..., slice(*bounds)] for vectors in (state.x, replica.x.unsqueeze(-2)))
             state = replace(state, x=_put((1 - self.mixing) * own + self.mixing * new, state.x, bounds))
         return state
@@ -86,42 +86,42 @@ class Streaming(LocalSteps):
 class Fragment:
     """The exchange of the coordinates from `begin` to `end`. All others stay as they are."""
 
-    of: Streaming
+    method: Streaming
     begin: int
     end: int
 
     @cached_property
-    def alone(self) -> LocalSteps:
+    def restricted(self) -> LocalSteps:
         """The method for vectors that have these coordinates only."""
-        return LocalSteps(**_options(self.of)).with_compressors(self._within)
+        return LocalSteps(**_options(self.method)).with_compressors(self._restrict)
 
     @property
     def uplink(self) -> Channel:
-        return self.alone.uplink
+        return self.restricted.uplink
 
     @property
     def downlink(self) -> Channel:
-        return self.alone.downlink
+        return self.restricted.downlink
 
-    def width(self, d: int) -> int:
+    def message_size(self, d: int) -> int:
         return self.end - self.begin
 
     def worker(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int, seed: int) -> Sent:
         own = replace(state, memory=self._cut(state.memory), x=self._cut(state.x))
         at = replace(replica, x=self._cut(replica.x))
-        payload, sent = self.alone.worker(self._cut(gradient), own, at, lr, t, seed)
+        payload, sent = self.restricted.worker(self._cut(gradient), own, at, lr, t, seed)
         return payload, replace(state, memory=self._put(sent.memory, state.memory))
 
     def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer:
         own = ServerState(self._cut(state.aggregate), self._cut(state.memory))
-        payload, found = self.alone.server(payloads, own, t, seed)
+        payload, found = self.restricted.server(payloads, own, t, seed)
         aggregate = self._put(found.aggregate, torch.zeros_like(state.aggregate))
         return payload, ServerState(aggregate, self._put(found.memory, state.memory))
 
     def replica(self, payload: Payload, state: ReplicaState, lr: Lr, t: int) -> ReplicaState:
         b = state.moments.b
         own = ReplicaState(self._cut(state.x), self._cut(state.signal), OuterMomentum(self._cut(b)))
-        found = self.alone.replica(payload, own, lr, t)
+        found = self.restricted.replica(payload, own, lr, t)
         signal = self._put(found.signal, torch.zeros_like(state.signal))
         return ReplicaState(self._put(found.x, state.x), signal, OuterMomentum(self._put(found.moments.b, b)))
 
@@ -131,7 +131,7 @@ class Fragment:
     def _put(self, part: Any, vectors: Any) -> Any:
         return None if vectors is None else _put(part, vectors, (self.begin, self.end))
 
-    def _within(self, compressor: Compressor) -> Compressor:
+    def _restrict(self, compressor: Compressor) -> Compressor:
         """The compressor of these coordinates. Raises ValueError if a block is in two fragments."""
         if isinstance(compressor, Blocks):
             places = [0, *accumulate(compressor.sizes)]
@@ -139,7 +139,7 @@ class Fragment:
                 raise ValueError("fragments: blocks of the compressor cross fragments; take partition=layer or whole")
             return Blocks(compressor.compressor, compressor.sizes[places.index(self.begin) : places.index(self.end)])
         if isinstance(compressor, Wrapper):
-            return replace(compressor, compressor=self._within(compressor.compressor))
+            return replace(compressor, compressor=self._restrict(compressor.compressor))
         return compressor
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from . import SGD, Algorithm, Lr, Moments, Momentum, ReplicaState, Wanted, WorkerState, check_shares
+from . import SGD, Algorithm, Lr, Moments, Momentum, ReplicaState, Wanted, WorkerState, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class WorkerMomentum(Algorithm):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, "beta1", "beta2")
+        check_range(self, "beta1", "beta2")
 
     def start_moments(self, like: Tensor) -> Momentum:
         return Momentum(m=like.new_zeros(like.shape))
