@@ -154,7 +154,7 @@ class Algorithm:
     the norm to clip by. Every subclass says so for itself."""
 
     has_local_models: ClassVar[bool] = False
-    """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and `local` steps."""
+    """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and take a `local_step`."""
 
     looks_back: ClassVar[bool] = False
     """Whether `variance_reduced_gradient` needs gradients at `ReplicaState.previous` too, on the same batch."""
