@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from plots.claims.check import NOT_DECIDABLE
 from plots.runs.network import first_there
 
 CURVE = ["task", "algorithm", "seed"]
@@ -23,7 +24,7 @@ CURVE = ["task", "algorithm", "seed"]
 ALPHA = 0.01
 """One entry is ahead of another if their p, corrected for the number of pairs, is smaller."""
 
-AHEAD, TIE, NOT_TOLD = "ahead", "tie", "cannot be told"
+AHEAD, TIE = "ahead", "tie"
 
 
 def needs(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
@@ -120,8 +121,8 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
     """Compare every two algorithms by runs paired by task and seed.
 
     Columns are one, other, pairs, p, corrected, verdict and winner. The winner is `AHEAD` if the corrected p is below
-    ALPHA. If there are too few pairs to reach that even when all agree, the verdict is `NOT_TOLD`; otherwise `TIE`.
-    Seeds that give both algorithms the same numbers count as one pair.
+    ALPHA. If there are too few pairs to reach that even when all agree, the verdict is `NOT_DECIDABLE`; otherwise it
+    is `TIE`. Seeds that give both algorithms the same numbers count as one pair.
     """
     runs: dict[str, dict[tuple[str, int], tuple[float, int]]] = defaultdict(dict)
     for (task, name, seed), bits, digest in needs[["bits", "digest"]].itertuples():
@@ -137,7 +138,7 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
     rows = pd.DataFrame(found, columns=["one", "other", "pairs", "p", "winner"])
     rows["corrected"] = holm(rows["p"].to_numpy())
     is_ahead, can_tell = rows["corrected"] < ALPHA, rows["pairs"] >= least_pairs(len(rows))
-    rows["verdict"] = np.select([is_ahead, can_tell], [AHEAD, TIE], NOT_TOLD)
+    rows["verdict"] = np.select([is_ahead, can_tell], [AHEAD, TIE], NOT_DECIDABLE)
     return rows.assign(winner=rows["winner"].where(is_ahead, ""))
 
 
@@ -151,7 +152,7 @@ def ranks(compared: pd.DataFrame, names: Iterable[str]) -> pd.Series:
     some = compared[compared[["one", "other"]].isin(list(names)).all(axis=1)]
     losers = some["one"].where(some["winner"] != some["one"], some["other"])[some["verdict"] == AHEAD]
     verdicts = (compared if some.empty else some)["verdict"]  # a name alone: the track may have too few runs
-    can_tell = verdicts.empty or (verdicts != NOT_TOLD).any()
+    can_tell = verdicts.empty or (verdicts != NOT_DECIDABLE).any()
     return 1 + losers.value_counts().reindex(list(names) if can_tell else [], fill_value=0).astype("Int64")
 
 

@@ -10,13 +10,13 @@ import pytest
 from leaderboard_support import D, entry
 from scipy import stats
 
+from plots.claims.check import NOT_DECIDABLE
 from plots.leaderboard.claims import BitsClaim, judge
 from plots.leaderboard.draw import behind, dots, front
 from plots.leaderboard.effects import effects
 from plots.leaderboard.ranking import ALL, Goals, by_level, in_words, rank
 from plots.leaderboard.statistics import (
     AHEAD,
-    NOT_TOLD,
     TIE,
     compare,
     differences,
@@ -117,7 +117,7 @@ def test_differences_of_runs_that_are_there_and_that_are_not() -> None:
     assert differences(mine, theirs) == pytest.approx([math.log(2), math.inf, -math.inf, 0])
 
 
-def test_ahead_a_tie_and_what_cannot_be_told() -> None:
+def test_ahead_a_tie_and_what_is_not_decidable() -> None:
     dense, signs = both("dense"), both("signs", 0.8, 1.0, 1.0)
     found = verdict(dense, signs)
     assert (found["verdict"], found["winner"], found["pairs"]) == (AHEAD, "signs", 20)
@@ -126,11 +126,11 @@ def test_ahead_a_tie_and_what_cannot_be_told() -> None:
     mixed = both("mixed", noise=lambda seed: 1.3 if seed % 2 else 0.8)
     assert verdict(dense, mixed)["verdict"] == TIE
     few = verdict(entry("dense", seeds=range(5)), entry("signs", 0.8, 1.0, 1.0, seeds=range(5)))
-    assert (few["p"], few["verdict"], few["winner"]) == (0.0625, NOT_TOLD, "")
+    assert (few["p"], few["verdict"], few["winner"]) == (0.0625, NOT_DECIDABLE, "")
     ten = entry("dense"), entry("signs", 0.8, 1.0, 1.0)
     assert (verdict(*ten)["p"], verdict(*ten)["verdict"]) == (2.0**-9, AHEAD)
     others = [entry(name, rate) for name, rate in (("third", 0.9), ("fourth", 0.85))]
-    assert verdict(*ten, *others)["verdict"] == NOT_TOLD  # six pairs need a p of 0.0017
+    assert verdict(*ten, *others)["verdict"] == NOT_DECIDABLE  # six pairs need a p of 0.0017
 
 
 @pytest.mark.parametrize("tests", [1, 5, 6, 45, 780])
@@ -142,12 +142,12 @@ def test_the_least_pairs_with_which_an_entry_can_be_ahead(tests: int) -> None:
 def test_seeds_that_change_nothing_are_one_pair() -> None:
     one, other = (entry(name, rate, noise=lambda seed: 1.0) for name, rate in (("one", 1.0), ("other", 0.5)))
     found = verdict(one, other, level=0.5)
-    assert (found["pairs"], found["p"], found["verdict"]) == (1, 1.0, NOT_TOLD)
+    assert (found["pairs"], found["p"], found["verdict"]) == (1, 1.0, NOT_DECIDABLE)
 
 
 def test_ranks_count_who_is_ahead() -> None:
     rows = [("a", "b", AHEAD, "a"), ("a", "c", AHEAD, "a"), ("b", "c", TIE, ""), ("a", "d", AHEAD, "d"),
-            ("b", "d", NOT_TOLD, ""), ("c", "d", NOT_TOLD, "")]  # fmt: skip
+            ("b", "d", NOT_DECIDABLE, ""), ("c", "d", NOT_DECIDABLE, "")]  # fmt: skip
     compared = pd.DataFrame(rows, columns=["one", "other", "verdict", "winner"])
     assert ranks(compared, "abcd").to_dict() == {"a": 2, "b": 2, "c": 2, "d": 1}
     assert ranks(compared, "abc").to_dict() == {"a": 1, "b": 2, "c": 2}
