@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
@@ -69,14 +69,6 @@ def test_where_a_class_of_this_project_is_defined_is_no_setting() -> None:
     run = small("compressor=top_k")
     elsewhere = replace(run, compressor=replace(run.compressor, target="algorithms.compressors.top_k.TopK"))
     assert identity(elsewhere) == identity(run)
-
-
-def test_names_that_configurations_use_are_unique_within_their_package() -> None:
-    """Since an id has these alone."""
-    text = "".join(file.read_text() for file in CONF.rglob("*.yaml"))
-    targets = set(re.findall(r"(?:_target_|/target@[\w.]+): ([\w.]+)", text))
-    names = Counter((target.partition(".")[0], target.rpartition(".")[2]) for target in targets if "." in target)
-    assert [name for name, count in names.items() if count > 1] == [("data", "load")]
 
 
 def function(a, /, b: "int | None" = None, *rest, c: float = -1.5, f: tuple[float, ...] = (1, 2), e=Path(), **more):
