@@ -5,7 +5,6 @@ import io
 import os
 import subprocess
 import sys
-from itertools import product
 from operator import itemgetter
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from plots.runs.best import level
 
 TINY = ("rounds=20", "eval_every=5", "cluster.workers=4", "lr=[0.001,0.01]")
 FOLDER = "-".join(["demo", *TINY])  # a figure with other settings stands beside the one without
-TASKS = ("logreg/breast_cancer",)
 METHODS = ("amsgrad", "naive", "error_feedback", "cd_adam")
 DEMO = ("figure=demo", f"figure.grid=[['task=logreg/breast_cancer'],{[f'algorithm={name}' for name in METHODS]}]")
 
@@ -47,8 +45,7 @@ def test_files_of_the_figure_and_of_every_cell(results: Path) -> None:
     figure = results / "figures" / FOLDER
     names = {"demo.pdf", "demo.png", "demo.csv", "claims.csv", "report.md"}
     assert {file.name for file in figure.iterdir()} == names
-    cells = [(f"logreg/{path.parts[-3]}", path.parts[-2]) for path in runs(results)]
-    assert sorted(cells) == sorted(product(TASKS, METHODS))
+    assert sorted(path.parts[-2] for path in runs(results)) == sorted(METHODS)
     listed = (results / "sweeps" / "demo" / "cells.txt").read_text().split()
     assert sorted(listed) == sorted(path.name for path in runs(results))
 
@@ -64,16 +61,6 @@ def test_the_csv_has_every_row_of_every_run(results: Path) -> None:
         assert len({line["lr"] for line in written if line["best"] == "True"}) == 1
         for row, line in zip(rows(path), written, strict=True):
             assert {name: float(line[name]) for name in row} == row
-
-
-def test_claims_are_judged_for_the_best_and_for_equal_step_sizes(results: Path) -> None:
-    claims = pd.read_csv(results / "figures" / FOLDER / "claims.csv", dtype={"number": str, "step_size": str})
-    judged = list(claims[["number", "task", "step_size"]].itertuples(index=False, name=None))
-    assert sorted(judged) == sorted(product(("3", "4", "5", "10", "12a", "12b"), TASKS, ("best", "0.001", "0.01")))
-    assert set(claims["verdict"]) <= {"holds", "fails", "not decidable"}
-    ten = claims[claims["number"] == "10"]
-    assert set(ten["verdict"]) == {"holds"}
-    assert set(ten["measured"]) == {"d = 30: 62 bits, 12 bytes"}
 
 
 def test_a_rank_starts_no_process_for_jobs(
@@ -122,22 +109,6 @@ def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
     assert (figure, dry) == ("figure=demo", "dry_run=true")
     composed = compose([figure, moved], "reproduction")
     assert list(composed.overrides) == values
-
-
-@pytest.mark.slow
-def test_a_figure_of_images_with_two_seeds(tmp_path: Path) -> None:
-    words = ["rounds=12", "eval_every=4", "task.model.width=2", "task.rows=160", "task.batch_size=10", "seeds=[0,1]"]
-    reproduce.main(["figure=digits", *words, f"results_dir={tmp_path}"])
-    figure = tmp_path / "figures" / "-".join(["digits", *words])
-    table, claims = (pd.read_csv(figure / f"{name}.csv") for name in ("digits", "claims"))
-    assert set(table["seed"]) == {0, 1}
-    for _, curve in table.groupby(["algorithm", "lr", "seed"]):
-        assert curve["round"].tolist() == [0, 1, 2, 4, 8, 12]
-        assert curve["epoch"].tolist() == [0, 0.5, 1, 2, 4, 6]
-        assert curve["test_accuracy"].between(0, 1).all()
-    assert table.groupby(["algorithm", "lr", "seed"]).ngroups == 3 * 3 * 2
-    assert claims["number"].astype(str).tolist() == ["6a", "6b", "7", "8", "9"]
-    assert "seeds 0, 1" in (figure / "report.md").read_text()
 
 
 PUBLISHED = {"amsgrad": 0.003, "cd_adam": 0.001}  # the first of them beyond the grid
@@ -281,23 +252,16 @@ def test_nothing_is_beside_what_has_no_larger_committed_runs(name: str, budget: 
     assert not (tmp_path / "committed").exists()
 
 
-# Python runs this file at its start: the packages cannot be imported, as if they were not installed.
+# Python runs this file at its start: these packages cannot be imported, as if they were not installed.
 WITHOUT = """
 import sys
-from importlib.machinery import PathFinder
 
-MISSING = {
+MISSING = [
     "plotly", "wandb", "wandb_workspaces", "tensorboard", "playwright", "submitit", "optuna", "ray", "sphinx",
     "furo", "myst_parser", "pyright", "pip_audit", "uv", "hypothesis", "pooch", "platformdirs",
-}
-
-class Path(PathFinder):
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        missing = name.partition(".")[0] in MISSING or name.startswith("hydra_plugins.hydra_")
-        return None if missing else super().find_spec(name, path, target)
-
-sys.meta_path[sys.meta_path.index(PathFinder)] = Path
+    *(f"hydra_plugins.hydra_{name}" for name in ("joblib_launcher", "optuna_sweeper", "submitit_launcher")),
+]
+sys.modules.update(dict.fromkeys(MISSING))
 """
 
 FEW = (
