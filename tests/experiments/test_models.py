@@ -1,10 +1,6 @@
 """The networks against torchvision and formulas written out, and their initial parameters."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -250,31 +246,3 @@ def test_in_evaluation_mode_nothing_is_dropped_and_both_ways_of_attention_agree(
             layer.p = 1e-12  # the way of attention with masks, which keep all
     key_masks(dropping.module, 0)
     torch.testing.assert_close(dropping.module(windows), plainly.module(windows), rtol=1e-4, atol=1e-6)
-
-
-ROOT = Path(__file__).parents[2]
-# Fails as torchvision does, with a submodule left behind, until the operators are declared.
-BROKEN = """
-import torch
-from torchvision import models
-torch.library.register_fake("torchvision::nms")(lambda dets, scores, iou_threshold: scores)
-torch.library.register_fake("torchvision::qnms")(lambda dets, scores, iou_threshold: scores)
-"""
-
-
-@pytest.mark.slow
-def test_importing_torchvision(tmp_path: Path) -> None:
-    package = tmp_path / "torchvision"
-    package.mkdir()
-    for name, content in {"__init__": BROKEN, "models": "", "datasets": ""}.items():
-        (package / f"{name}.py").write_text(content)
-    script = """
-import torch
-from data.torchvision_operators import torchvision
-import torchvision.models as models
-assert torchvision.models is models
-print(torch.ops.torchvision.nms.default._schema)
-"""
-    known = os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
-    done = subprocess.run([sys.executable, "-c", script], env=known, capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout == "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor\n"
