@@ -59,12 +59,7 @@ def of_configuration(name: str, **others: Any) -> list:
 ALGORITHMS = [
     *map(of_configuration, names()),
     *(of_configuration(name, compressor=RandomK(k=6), uplink_only=True) for name in BOTH_WAYS),
-    *(
-        of_configuration(name, compressor=ScaledSign("l2"))
-        for name in ("naive", "error_feedback", "cd_adam", "ef21", "onebit_adam")
-    ),
     *(of_configuration("quantized_adam", compressor=LogQuantize(), uplink_only=only) for only in (False, True)),
-    *(of_configuration(name, compressor=TopK(k=3), update=SGD()) for name in ("naive", "error_feedback")),
     of_configuration("ef21", dense_start=False),
     of_configuration("qadam", compressor=MinMaxUint8()),
     of_configuration("sgd", update=SGD()),
