@@ -116,14 +116,10 @@ def test_a_run_of_other_code_is_put_aside_and_run_anew(package, results, capsys)
     assert path.with_name(f"{path.name}.2").is_dir()
 
 
-@pytest.mark.parametrize("finished", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_a_run_of_other_code_is_kept_where_that_is_wanted(package, results, capsys, at_round, finished):
-    if not finished:
-        at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    try:
+def test_a_run_of_other_code_is_kept_where_that_is_wanted(package, results, capsys, at_round):
+    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(Interrupted):
         go(*MINE, results)
-    except Interrupted:
-        assert not finished
     path = where(*MINE, results)
     resized(package, 7, "OTHER = 8")
     assert go(*MINE, results, "stale=keep") == path

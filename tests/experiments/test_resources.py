@@ -14,7 +14,7 @@ from run_support import SMALL, go, where
 
 from experiments.training import threads as module
 from experiments.training.build import keep_freed_memory
-from experiments.training.threads import SHARE, is_set_by_user
+from experiments.training.threads import SHARE
 from experiments.training.threads import SMALL as LARGE
 
 SIZE = 2**26  # bytes: beyond what glibc keeps by default
@@ -53,19 +53,12 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("environment", "expected"),
-    [({}, False), ({SHARE: "2", "OMP_NUM_THREADS": "2"}, False), ({"OMP_NUM_THREADS": "3"}, True)],
-)
-def test_a_users_wish_is_told_from_a_sweeps_share(environment: dict[str, str], expected: bool) -> None:
-    assert is_set_by_user(environment) == expected
-
-
-@pytest.mark.parametrize(
     ("overrides", "variables", "threshold", "expected"),
     [
         ((), {SHARE: "2", "OMP_NUM_THREADS": "2"}, 20 * 30, 2),  # n · d of breast_cancer: as if that were large
         ((), {}, 20 * 30 + 1, 1),
         (("lr=[0.1,0.2]",), {}, 20 * 30 + 1, 4),
+        ((), {"OMP_NUM_THREADS": "3"}, 0, 3),
         (("threads=2",), {"OMP_NUM_THREADS": "3"}, LARGE, 2),
     ],
 )
