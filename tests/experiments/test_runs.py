@@ -2,11 +2,11 @@
 
 import os
 import random
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ import yaml
 from reference import plain_loop
 from run_support import RANDOM, SMALL, before_rounds, configuration, contents, go, record, rows, status, timeless
 
-from common.errors import Interrupted, RunError
+from common.errors import RunError
 from data.embedded import breast_cancer
 from experiments.config.run import read
 from experiments.tasks.logreg import LogisticRegression
@@ -199,10 +199,7 @@ def test_it_is_asked_of_torch_while_its_run_computes(results: str) -> None:
     assert seen[2][0] is False
 
 
-def test_a_run_goes_on_only_with_the_data_it_began_with(results: str, at_round, monkeypatch) -> None:
-    at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(Interrupted):
-        go(*SMALL, results)
+def test_a_run_goes_on_only_with_the_data_it_began_with(results: str, interrupted: Path, monkeypatch) -> None:
     facts = LogisticRegression.facts
     with monkeypatch.context() as other:
         other.setattr(LogisticRegression, "facts", lambda task: {**facts(task), "data_sha256": "of other data"})
