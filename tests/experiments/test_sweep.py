@@ -152,16 +152,15 @@ def test_a_plan_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture) ->
     assert list(tmp_path.iterdir()) == []
 
 
-LONG = ("task=logreg/breast_cancer", "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3")
-FOUR = ("cluster.workers=4",)
+LONG = (*SMALL, "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.batch_size=3", "cluster.workers=4")
 
 
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize(("how", "ranks", "times"), [("INT", 2, 1), ("TERM", 1, 1), ("INT", 2, 2)])
 def test_ctrl_c_ends_all_with_a_checkpoint(how, ranks, times, results, tmp_path):
-    paths = [where(*LONG, *FOUR, f"algorithm={name}", results) for name in ("cd_adam", "ef21")]
-    words = ["-m", *LONG, *FOUR, "algorithm=cd_adam,ef21", "jobs=2", f"ranks={ranks}", results]
+    paths = [where(*LONG, f"algorithm={name}", results) for name in ("cd_adam", "ef21")]
+    words = ["-m", *LONG, "algorithm=cd_adam,ef21", "jobs=2", f"ranks={ranks}", results]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MARK": str(tmp_path)}  # by which we find its processes
     command = [sys.executable, "-m", "experiments.run", *words]
     running = subprocess.Popen(command, cwd=CONF.parent, env=environment, stderr=subprocess.PIPE, text=True)
@@ -186,7 +185,7 @@ def test_ctrl_c_ends_all_with_a_checkpoint(how, ranks, times, results, tmp_path)
 
 @pytest.mark.slow
 def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture) -> None:
-    long = [*LONG, "rounds=1000000", *FOUR, "algorithm=sgd"]
+    long = [*LONG, "rounds=1000000", "algorithm=sgd"]
     assert sweep(*long, "lr=0.1,1e308,0.2", "jobs=2", "fail_fast=true", results) == 1
     said = capsys.readouterr().err
     assert "1 of 3 runs failed, 3 are left" in said
@@ -264,7 +263,7 @@ TORCHRUN = ("torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m",
 )
 def test_nothing_outlives_who_started_it(command: tuple[str, ...], results: str, tmp_path: Path) -> None:
     seeds = () if command is TORCHRUN else ("seed=0,1",)
-    words, mark = [sys.executable, "-m", *command, *LONG, *FOUR, *seeds, results], f"STARTED_BY_{tmp_path.name}"
+    words, mark = [sys.executable, "-m", *command, *LONG, *seeds, results], f"STARTED_BY_{tmp_path.name}"
     process = subprocess.Popen(words, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", "MARK": mark})
     try:
         until(lambda: process.poll() is not None or [*tmp_path.rglob("checkpoint/*/shared.pt")])
