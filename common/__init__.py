@@ -1,1 +1,1 @@
-"""What every part shares: errors, names, tables, progress and files. No torch."""
+"""Shared by all packages: errors, names, tables, progress and files. Nothing here imports torch."""

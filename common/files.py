@@ -11,26 +11,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from common.errors import RunError, is_full
+from common.errors import RunError, is_disk_full
 
 
 @contextmanager
-def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
-    """Give a path to write to that becomes `target` if the with-block ends well, and is removed if not.
+def atomic_write(target: Path, durable: bool = False) -> Iterator[Path]:
+    """Yield a temporary path that becomes `target` if the with-block succeeds, and is removed if it fails.
 
-    Readers of `target` see the old file or the whole new one; with `durable` so do those after a power cut, who see
-    the new one once the with-block has ended. Where `target` is a link, the file that it leads to is replaced.
-    Raises OSError where the folder cannot be written to, where there is no room, and where `target` is a device, a
-    pipe or a folder, which replacing would destroy.
+    Readers of `target` see the old file or the complete new one, with `durable` also after a power cut. Once the
+    with-block has ended, the new file survives the power cut. If `target` is a link, the file behind it is replaced.
+    Raises OSError if the folder is not writable, if the disk is full, and if `target` is a device, pipe or folder,
+    which replacing would destroy.
     """
     target = target.resolve()
     if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "not a regular file, so nothing is written there", str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Not the tempfile module: its files are readable by their owner alone, and data folders are shared.
+    # The tempfile module's files are readable by their owner alone, but data folders are shared.
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{uuid4().hex}.tmp")
     try:
-        with naming(target, temporary):
+        with name_in_errors(target, temporary):
             yield temporary
             if durable:
                 sync(temporary)
@@ -42,7 +42,7 @@ def atomic(target: Path, durable: bool = False) -> Iterator[Path]:
 
 
 def refuse_links(folder: Path, *below: str) -> None:
-    """Raise RunError if a folder, an entry of it, or a path that a pattern matches in it is a link.
+    """Raise RunError if a folder, an entry in it, or a path that matches a pattern in it is a link.
 
     Through a link, a command would write and remove files elsewhere.
     """
@@ -51,36 +51,35 @@ def refuse_links(folder: Path, *below: str) -> None:
             raise RunError(f"{place}: is a link, so nothing is written there; put the folder or file itself there")
 
 
-def remove_halves(files: Iterable[Path]) -> None:
-    """Remove what killed processes left of files that they were writing, of those given; what a process that lives
-    on this machine has begun stays."""
+def remove_partial_files(files: Iterable[Path]) -> None:
+    """Remove the temporary files that killed processes left. Those of processes alive on this machine stay."""
     for file in files:
         writer = re.fullmatch(r"\..+\.(\d+)-[0-9a-f]{32}\.tmp", file.name)
-        if writer and (int(writer[1]) == os.getpid() or not _lives(int(writer[1]))):
+        if writer and (int(writer[1]) == os.getpid() or not _is_alive(int(writer[1]))):
             file.unlink(missing_ok=True)
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # it is another user's
+    except PermissionError:  # another user's process
         pass
     return True
 
 
-def regular(file: Path) -> Path:
-    """The same path. Raises OSError where it is a device, a pipe, a socket or a folder: reading one need not end."""
+def require_regular(file: Path) -> Path:
+    """Return the path. Raises OSError if it is a device, pipe, socket or folder: reading one may never end."""
     if not os.path.isfile(file) and file.exists():  # faster than Path.is_file
         raise OSError(errno.EINVAL, "not a regular file", str(file))
     return file
 
 
 def sync(*places: Path) -> None:
-    """Wait until files' bytes and folders' entries are on the disk itself.
+    """Wait until the bytes of files and the entries of folders are on disk.
 
-    Raises OSError, except on a file system that cannot do this.
+    A file system that cannot do this is accepted; other failures raise OSError.
     """
     for place in places:
         descriptor = os.open(place, os.O_RDONLY)
@@ -94,14 +93,14 @@ def sync(*places: Path) -> None:
 
 
 @contextmanager
-def naming(target: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Raise any error about missing space as an OSError that names `target`, a file or folder.
+def name_in_errors(target: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Raise any full-disk error as an OSError that names `target`, a file or folder.
 
-    Errors of the system that name no file, or `temporary`, name it too."""
+    An OSError that names no file, or `temporary`, gets the name too."""
     try:
         yield
     except (OSError, RuntimeError) as error:
-        if not is_full(error):
+        if not is_disk_full(error):
             if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
                 error.filename = str(target)
             raise
@@ -109,12 +108,12 @@ def naming(target: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def held(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
-    """Hold the lock `file` of a `what` through a with-block, with this host and process named in it.
+def hold_lock(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
+    """Hold the lock `file` of a `what` (run, sweep, …) during a with-block, with this host and process written in it.
 
-    place: the setting that says where such a one lies. patience: seconds to wait for another process.
-    Raises RunError, naming that process, where it does not let go, and where the file system does not lock; OSError
-    where the file cannot be made.
+    place: the setting that chooses its folder, for messages. patience: seconds to wait for another process.
+    Raises RunError if another process keeps the lock, naming it, or if the file system cannot lock. Raises OSError
+    if the file cannot be created.
     """
     end, own = time.monotonic() + patience, f"{socket.gethostname()} {os.getpid()}"
     with file.open("a+") as stream:
@@ -128,7 +127,7 @@ def held(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
                     host, _, pid = stream.read().strip().partition(" ")
                     who = f" (process {pid} on {host})" if pid and f"{host} {pid}" != own else ""
                     raise RunError(
-                        f"{file.parent}: another process is at this {what}{who}; wait for it or stop it"
+                        f"{file.parent}: another process uses this {what}{who}; wait for it or stop it"
                     ) from error
                 time.sleep(0.05)
             except OSError as error:
@@ -137,7 +136,7 @@ def held(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
                     f"{file}: cannot be locked ({name}: {error.strerror}): two processes could write "
                     f"one {what}; put {place} on another file system"
                 ) from error
-        with suppress(OSError):  # on a full disk it stays without a name
+        with suppress(OSError):  # on a full disk the lock holds without a name
             os.ftruncate(stream.fileno(), 0)
             os.write(stream.fileno(), f"{own}\n".encode())
         yield

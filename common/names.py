@@ -1,4 +1,4 @@
-"""The name that was meant where one is not known."""
+"""Suggestions for unknown names."""
 
 import re
 from collections.abc import Iterable
@@ -10,19 +10,18 @@ _OTHER_WORDS = {
 }  # fmt: skip
 
 
-def unknown(what: str, name: str, names: Iterable[str]) -> str:
-    """A message about a name that is none: what was meant by it, and all that are valid."""
+def explain_unknown(what: str, name: str, names: Iterable[str]) -> str:
+    """Return an error text for an unknown name: `what`, then a suggestion and all valid names."""
     names = [str(valid) for valid in names]
     grouped = [valid for valid in names if valid.startswith(f"{name}/")]
     if grouped:
         return f"{what}; it is a group; choose {', '.join(grouped)}"
-    near = meant(name, names)
+    near = closest_name(name, names)
     return f"{what}; {f'did you mean {near}? ' if near else ''}Valid: {', '.join(names) or 'none'}"
 
 
-def meant(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of `names` that a name most likely stands for: the same in other letters, another word for it, or one
-    with nearly the same letters; None where there is none."""
+def closest_name(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the closest of `names`, or None: a synonym, else the same name spelt otherwise, else a similar one."""
     plain = {_plain(valid): valid for valid in names}
     other = _OTHER_WORDS.get(name.lower())
     if other in plain.values():

@@ -1,4 +1,4 @@
-"""How far the runs are: a bar with the remaining time at a terminal, plain lines elsewhere."""
+"""Progress of runs: a bar with the remaining time at a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 
-def duration(seconds: float) -> str:
-    """A time in words: 40 s, 12 min, 3.5 h."""
+def format_duration(seconds: float) -> str:
+    """Format a time as 40 s, 12 min or 3.5 h."""
     if seconds < 120:
         return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
 class Display:
     """Shows how many of the `rounds` of all runs are done.
 
-    Where output is not a terminal a line is printed when a run begins and after every further tenth of all rounds.
+    Without a terminal it prints a line when a run begins and after every tenth of all rounds.
     """
 
     def __init__(self, rounds: int, console: Console | None = None) -> None:
@@ -39,25 +39,25 @@ class Display:
         self._bar.stop()
 
     def say(self, line: str) -> None:
-        """Print a line that stays. A run goes on where it cannot be printed."""
+        """Print a line that stays. If printing fails, the run goes on."""
         with suppress(OSError):
             self.console.print(line, markup=False)
 
     def begin(self, name: str) -> None:
-        """A run by this name begins."""
+        """Show the name of the run that begins."""
         if name != self._name and not self.console.is_terminal:
             self.say(name)
         self._name = name
         self._bar.update(self._task, description=name)
 
     def skip(self, rounds: int) -> None:
-        """So many rounds were done before; they say nothing of how long the others take."""
+        """Count rounds done earlier. They do not enter the estimate of the time left."""
         self._known += rounds
         self._done += rounds
         self._bar.update(self._task, completed=self._done)
 
     def advance(self, rounds: int) -> None:
-        """So many more rounds are done."""
+        """Count rounds done now."""
         tenths = 10 * self._done // self._total
         self._done += rounds
         self._bar.update(self._task, completed=self._done)

@@ -1,4 +1,4 @@
-"""How processes are asked to stop, and end with the one that started them, however that ended."""
+"""Signals that stop a process, and processes that end with their parent, however it ended."""
 
 import multiprocessing
 import os
@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 GRACE = 4.0
-"""Seconds that a process has for an orderly end once its parent is gone."""
+"""Seconds for an orderly end once the parent is gone."""
 
-_PAUSE = 0.2  # seconds between two looks
+_PAUSE = 0.2  # seconds between two checks
 
 
-def stops() -> list[signal.Signals]:
-    """What asks a program to stop: Ctrl-C, termination and, unless that is ignored, a terminal that closes."""
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a program: SIGINT, SIGTERM and, unless it is ignored, SIGHUP."""
     found = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
         found.append(signal.SIGHUP)
@@ -26,7 +26,7 @@ def stops() -> list[signal.Signals]:
 
 @contextmanager
 def stop_requests(most: int | None = None) -> Iterator[list[int]]:
-    """Collect the signals that ask to stop in a list. One more than `most` raises KeyboardInterrupt."""
+    """Collect stop signals in a list. One more than `most` raises KeyboardInterrupt."""
     found: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -34,7 +34,7 @@ def stop_requests(most: int | None = None) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         found.append(number)
 
-    with handle(note, stops()):
+    with handle(note, stop_signals()):
         yield found
 
 
@@ -42,7 +42,7 @@ def stop_requests(most: int | None = None) -> Iterator[list[int]]:
 def handle(
     handler: Callable[[int, FrameType | None], None] | signal.Handlers, numbers: Iterable[signal.Signals]
 ) -> Iterator[None]:
-    """Let a handler have these signals during the with-block. Only a main thread can: elsewhere nothing changes."""
+    """Let `handler` receive these signals during the with-block. Outside the main thread nothing changes."""
     is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, handler) for number in numbers} if is_main else {}
     try:
@@ -53,8 +53,9 @@ def handle(
 
 
 def end_with_parent() -> None:
-    """End this process once the one that started it has ended: by SIGTERM and, since a rank that waits for others in
-    a collective cannot act on a signal, outright GRACE seconds later."""
+    """End this process by SIGTERM once its parent has ended, and outright GRACE seconds later.
+
+    A rank that waits for others in a collective cannot act on a signal."""
     threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""Tables: columns at a terminal, tab-separated lines for a file or another program, CSV."""
+"""Tables: columns at a terminal, tab-separated lines for files and other programs, and CSV."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,20 +9,20 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from common.errors import visible
+from common.errors import escape_controls
 
 Rows = Sequence[Sequence[str]]
 
-_FORMULA = r"^(?=[=@\t\r]|[+-](?![\d.e+-]*$))"  # the beginning of a text that a spreadsheet would compute
+_FORMULA = r"^(?=[=@\t\r]|[+-](?![\d.e+-]*$))"  # the start of a text that a spreadsheet would compute
 
 
-def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table whose columns have these names.
+def print_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table with these column names.
 
-    Rows are as wide as they are: a terminal folds them so that a path can still be copied in one piece. What would
-    act on it, or end a line, is written out.
+    Wide rows are left to the terminal to fold, so that a path can be copied in one piece. Control characters are
+    escaped.
     """
-    lines = [list(map(visible, cells)) for cells in [columns, *rows]]
+    lines = [list(map(escape_controls, cells)) for cells in [columns, *rows]]
     if console.is_terminal:
         widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
         for number, line in enumerate(lines):
@@ -34,12 +34,12 @@ def show(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]
             for line in lines:
                 print("\t".join(line), file=console.file)
             console.file.flush()
-        except BrokenPipeError:  # of a reader that has seen enough
+        except BrokenPipeError:  # the reader has closed its end
             console.on_broken_pipe()
 
 
 def write_csv(frame: Any, file: Path, **options: Any) -> None:
-    """Write a table of pandas as CSV. An apostrophe keeps spreadsheets from computing texts as formulas."""
+    """Write a pandas table as CSV. An apostrophe keeps spreadsheets from computing texts as formulas."""
     frame = frame.rename(columns=lambda name: re.sub(_FORMULA, "'", str(name)))
     for name, texts in frame.select_dtypes(exclude="number").items():
         if any(re.match(_FORMULA, str(text)) for text in texts.astype(str).unique()):
@@ -47,10 +47,10 @@ def write_csv(frame: Any, file: Path, **options: Any) -> None:
     frame.to_csv(file, index=False, **options)
 
 
-def differing(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:
-    """The columns and rows without what all rows have in common, and a line that says it, if there is anything.
+def drop_common_columns(columns: Sequence[str], rows: Rows, kept: Sequence[str]) -> tuple[list[str], Rows, list[str]]:
+    """Drop the columns that have one value in all rows. Returns columns, rows, and a line with the dropped values.
 
-    kept: columns that stay in any case. Those of dashes alone go without a word.
+    kept: columns that stay, unless they hold only dashes. Columns of dashes are dropped without mention.
     """
     cells = dict(zip(columns, zip(*rows, strict=True), strict=True))
     common = {

@@ -1,1 +1,1 @@
-"""Data sets for classification, of rows and of images, and how they are shared over workers."""
+"""Data sets of rows, images and text, and their partition over workers."""

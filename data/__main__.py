@@ -2,7 +2,7 @@
 
     python -m data [data_dir=DIRECTORY] [NAME ...]
 
-DIRECTORY is DATA_DIR, or data/downloads, unless given. Without NAMEs it takes all sets except CIFAR-100.
+DIRECTORY defaults to DATA_DIR, else to data/downloads. Without NAMEs it takes all sets except CIFAR-100.
 """
 
 import argparse
@@ -10,13 +10,13 @@ import os
 import sys
 
 from common.errors import DataError
-from common.names import unknown
+from common.names import explain_unknown
 from data import cifar10, cifar100, libsvm, shakespeare
 from data.dataset import Dataset, Images, shape
 
 
 def main() -> None:
-    """Load every set asked for and say what it is; what failed, once the others are done."""
+    """Load and describe every requested set. Failures are reported after the others are done."""
     usual = [*libsvm.PINNED, "cifar10", "shakespeare"]  # the sets of the figures
     known = [*usual, "cifar100"]
     parser = argparse.ArgumentParser(
@@ -30,18 +30,18 @@ def main() -> None:
         elif word in known:
             names.append(word)
         else:
-            parser.error(f"{unknown(f'{word}: no such set', word, known)}; a folder is data_dir={word}")
+            parser.error(f"{explain_unknown(f'{word}: no such set', word, known)}; a folder is data_dir={word}")
     failures = []
     for name in names or usual:
         try:
-            print(f"{name}: {_described(name, directory)}, content verified", flush=True)
+            print(f"{name}: {_describe(name, directory)}, content verified", flush=True)
         except DataError as error:
             failures.append(f"error: {name}: {error}")
     if failures:
         sys.exit("\n".join(failures))
 
 
-def _described(name: str, directory: str) -> str:
+def _describe(name: str, directory: str) -> str:
     others = {"cifar10": cifar10.load, "cifar100": cifar100.load_cifar100, "shakespeare": shakespeare.load}
     found = others[name](directory) if name in others else libsvm.load(name, directory)
     if isinstance(found, Images):

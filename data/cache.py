@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from common.errors import DataError, RunError
-from common.files import held
+from common.files import hold_lock
 from data.dataset import digest
 
 PATIENCE = 3600.0  # seconds to wait for another process: a large download on a slow line
@@ -21,26 +21,27 @@ Arrays = dict[str, np.ndarray]
 _ABOUT = "about.json"  # the names of the arrays in order, and their hash
 
 
-def cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None, of: str = "") -> Arrays:
-    """The arrays that `build()` returns, mapped from the .npy files in `folder` if they are there, else stored there.
+def load_cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None, of: str = "") -> Arrays:
+    """Map the arrays from the .npy files in `folder`. If they are missing, call `build()` and store its arrays there.
 
-    Processes that read them share one copy. A process that writes into a mapped array has that page for itself; the
-    file stays as it is. Of several processes that ask at once one builds and the others wait. What is read is checked
-    by its content hash, and built anew where that differs. Nothing is stored where the place cannot be written to.
+    Processes that read them share one copy. A write into a mapped array copies that page for the process; the file
+    does not change. If several processes ask at once, one builds and the others wait. The content hash is checked
+    at every read, and a mismatch builds the arrays again. In a read-only place nothing is stored.
 
     folder: its name must change whenever the arrays would.
     sha256: the content hash (see `digest`) of the arrays. None: rely on the hash that is stored with them.
     of: the hash of the file that the arrays were decoded from. The stored hash covers it.
-    Raises what `build` raises, and DataError where another process does not let go, or the file system does not lock.
+    Raises what `build` raises, and DataError if another process keeps the lock or the file system cannot lock.
     """
     arrays = _read(folder, sha256, of)
     if arrays is not None:
         return arrays
     with ExitStack() as lock:
         try:
-            with suppress(OSError):  # where no lock can be made nothing is stored either
+            with suppress(OSError):  # if no lock can be made, nothing is stored either
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                lock.enter_context(held(folder.with_name(f"{folder.name}.lock"), "data set", "data_dir", PATIENCE))
+                file = folder.with_name(f"{folder.name}.lock")
+                lock.enter_context(hold_lock(file, "data set", "data_dir", PATIENCE))
         except RunError as error:
             raise DataError(str(error)) from error
         arrays = _read(folder, sha256, of)  # another process may have stored them while this one waited
@@ -58,7 +59,7 @@ def _stamp(of: str, found: str) -> str:
 def _read(folder: Path, sha256: str | None, of: str) -> Arrays | None:
     try:
         about = json.loads((folder / _ABOUT).read_text())
-        # Copied where they are written to: torch takes no array that is read-only without a warning.
+        # Mapped copy-on-write, because torch warns of read-only arrays.
         arrays = {
             name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="c", allow_pickle=False))
             for name in about["arrays"]
@@ -70,7 +71,7 @@ def _read(folder: Path, sha256: str | None, of: str) -> Arrays | None:
 
 
 def _write(folder: Path, arrays: Arrays, of: str) -> None:
-    temporary = folder.with_name(f".{folder.name}.tmp")  # whoever holds the lock writes alone
+    temporary = folder.with_name(f".{folder.name}.tmp")  # only the holder of the lock writes
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with suppress(OSError):
@@ -79,7 +80,7 @@ def _write(folder: Path, arrays: Arrays, of: str) -> None:
                 np.save(temporary / f"{name}.npy", array)
             about = {"sha256": _stamp(of, digest(arrays.values())), "arrays": list(arrays)}
             (temporary / _ABOUT).write_text(json.dumps(about))
-            shutil.rmtree(folder, ignore_errors=True)  # damaged; who has mapped it keeps it
+            shutil.rmtree(folder, ignore_errors=True)  # it is damaged; processes that mapped it keep their pages
             os.replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

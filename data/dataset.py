@@ -15,11 +15,11 @@ LARGEST_INDEX = 2**31 - 1
 """Column indices are stored as int32, zero-based."""
 
 ENTRY = 12
-"""Bytes of an entry that is not zero: a value and its column."""
+"""Bytes of a nonzero entry: a value and its column."""
 
 T = TypeVar("T")
 Place = Annotated[T, "place"]
-"""Of an option on which no number depends, such as `data_dir: Place[str]`: it is left out of a run's identity."""
+"""Marks an option that changes no result, such as `data_dir: Place[str]`. It is left out of a run's identity."""
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
@@ -39,10 +39,10 @@ def shape(matrix: sparse.csr_array) -> tuple[int, int]:
 
 
 class Content:
-    """What every data set has."""
+    """A data set as named arrays with a content hash."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The content, in the order and the types in which it is hashed and cached."""
+        """The content, in the order and dtypes that are hashed and cached."""
         raise NotImplementedError
 
     def sha256(self) -> str:
@@ -54,7 +54,7 @@ class Content:
 class Dataset(Content):
     """N rows of d features, each row labelled +1 or -1.
 
-    name: what the set is called in folders and figures.
+    name: the set's name in folders and figures.
     features: float64 CSR array [N, d], int32 column indices ascending within each row.
     labels: int8 [N], +1 or -1.
     """
@@ -75,9 +75,9 @@ class Dataset(Content):
 
     @classmethod
     def from_arrays(cls, name: str, arrays: Mapping[str, np.ndarray], features: int | None = None) -> Dataset:
-        """The data set whose `arrays()` are given; at least one value is needed.
+        """Build a data set from its `arrays()`, with at least one value.
 
-        features: d, at least the largest index + 1, which is what it is where None.
+        features: d, at least the largest index + 1. None: exactly that.
         """
         values = arrays["values"].astype(np.float64, copy=False)
         indices = arrays["indices"].astype(np.int32, copy=False)
@@ -89,9 +89,9 @@ class Dataset(Content):
 
     @classmethod
     def from_dense(cls, name: str, features: np.ndarray, positive: np.ndarray) -> Dataset:
-        """The data set with the rows of `features`, real [N, d], and label +1 where `positive`, bool [N].
+        """Build a data set from rows `features`, real [N, d], with label +1 where `positive`, bool [N].
 
-        Raises ValueError for labels that are not bool: nothing says which of them are +1.
+        Raises ValueError for labels that are not bool, because their +1 class is ambiguous.
         """
         if np.asarray(positive).dtype != bool:
             raise ValueError(
@@ -108,7 +108,7 @@ class Images(Content):
 
     train_images: uint8 [N, h, w, c]. train_labels: uint8 [N].
     test_images: uint8 [M, h, w, c]. test_labels: uint8 [M].
-    mean, std: of every channel, for pixel values divided by 255: what to subtract from them and divide them by.
+    mean, std: of every channel, to normalize pixel values that were divided by 255.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Images(Content):
 
     @property
     def classes(self) -> int:
-        """The number of classes: the largest label, of either part, + 1."""
+        """The number of classes: the largest label in either part, plus 1."""
         return int(max(self.train_labels.max(), self.test_labels.max())) + 1
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -131,24 +131,24 @@ class Images(Content):
 
 @dataclass(frozen=True, eq=False)
 class Text(Content):
-    """N characters of one byte each, uint8 [N], the first ⌊9N/10⌋ to train on and the others held out."""
+    """N characters of one byte each, uint8 [N]: the first ⌊9N/10⌋ for training, the others held out."""
 
     name: str
     characters: np.ndarray
 
     @cached_property
     def alphabet(self) -> np.ndarray:
-        """The different bytes, uint8 [V], ascending."""
+        """The distinct bytes, uint8 [V], ascending."""
         return np.unique(self.characters)
 
     @property
     def vocabulary(self) -> int:
-        """How many different characters there are."""
+        """V, the number of distinct characters."""
         return len(self.alphabet)
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """The number of every character in the alphabet: uint8 [N], below V."""
+        """The index of every character in the alphabet: uint8 [N], below V."""
         return np.searchsorted(self.alphabet, self.characters).astype(np.uint8)
 
     @property
@@ -158,7 +158,7 @@ class Text(Content):
 
     @property
     def held_out(self) -> np.ndarray:
-        """The codes after them."""
+        """The other codes, which are held out."""
         return self.codes[9 * len(self.codes) // 10 :]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -167,7 +167,7 @@ class Text(Content):
 
 @dataclass(frozen=True, eq=False)
 class Tokens(Content):
-    """A text as numbers of its tokens below `vocabulary`, uint8 or uint16: [N] to train on and [M] held out."""
+    """A text as token ids below `vocabulary`, uint8 or uint16: [N] for training and [M] held out."""
 
     name: str
     train: np.ndarray

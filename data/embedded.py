@@ -1,4 +1,4 @@
-"""Small real data sets that come with scikit-learn: no network."""
+"""Small real data sets shipped with scikit-learn."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,20 +9,20 @@ from data.dataset import Dataset, Images
 
 
 def breast_cancer() -> Dataset:
-    """569 tumours, 30 features, each of mean 0 and variance 1 over the rows; benign is +1, malignant -1."""
+    """569 tumours with 30 features, each of mean 0 and variance 1 over the rows. Benign is +1, malignant -1."""
     features, raw = _table("breast_cancer.csv", header=1)
     standard = (features - features.mean(axis=0)) / features.std(axis=0)
     return Dataset.from_dense("breast_cancer", standard, raw == 1)
 
 
 def digits() -> Dataset:
-    """1797 handwritten digits, 8 × 8 pixels from 0 to 1; odd digits are +1, even ones -1."""
+    """1797 handwritten digits of 8 × 8 pixels from 0 to 1. Odd digits are +1, even ones -1."""
     pixels, digit = _table("digits.csv.gz")
     return Dataset.from_dense("digits", pixels / 16, digit % 2 == 1)
 
 
 def digit_images() -> Images:
-    """The same 1797 digits as 8 × 8 images of one channel, by class 0 to 9: 1536 to train with, the last 261 to test.
+    """The same 1797 digits as 8 × 8 images of one channel in 10 classes: 1536 for training, the last 261 for testing.
 
     The file's pixel values, 0 to 16, are multiplied by 255 / 16 and rounded. mean and std are those of the training
     pixels.
@@ -36,7 +36,7 @@ def digit_images() -> Images:
 
 
 def _table(file: str, header: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Features float64 [N, d] and classes int64 [N], read from scikit-learn's file: its import takes a second."""
+    """Read features float64 [N, d] and classes int64 [N] from scikit-learn's file. Importing it takes a second."""
     [package] = find_spec("sklearn").submodule_search_locations  # type: ignore
     rows = np.loadtxt(Path(package) / "datasets/data" / file, delimiter=",", skiprows=header)
     return rows[:, :-1], rows[:, -1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""LibSVM data sets: four that are pinned by their content, and any other svmlight file."""
+"""LibSVM data: four sets pinned by content hash, and any other svmlight file."""
 
 import hashlib
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from common.errors import DataError
-from common.files import regular
-from common.names import unknown
-from data.cache import Arrays, cached
+from common.files import require_regular
+from common.names import explain_unknown
+from data.cache import Arrays, load_cached
 from data.dataset import LARGEST_INDEX, Dataset, Place
 from data.download import Url, download
-from data.pinned import PACKED, pinned, unpacked
+from data.pinned import PACKED, load_pinned, open_unpacked
 
 HOST = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
@@ -24,7 +24,7 @@ PINNED = {
     "phishing": "16cee2314baf7d413542f048f0033f9488396c13992621ca0cea60c3b1465c6d",
     "w8a": "8f55d26bd21c2d7f77762572ad079b299cba905fc2026c0cc2354a066c14516d",
 }
-"""What `Dataset.sha256` must give, by the names of sets."""
+"""The value of `Dataset.sha256` for each set."""
 
 
 def load(
@@ -32,17 +32,17 @@ def load(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
     url: Url = HOST,  # the folder on the web that has the files
 ) -> Dataset:
-    """One of the PINNED sets, checked: from `data_dir` if it is there, else from its host.
+    """Load one of the PINNED sets and verify it: from `data_dir` if it is there, else from its host.
 
-    In `data_dir` or its `libsvm/`, where a download goes too, it is looked for as the file `<name>`, plain or with
-    a suffix of PACKED. Raises DataError where the name is unknown.
+    This looks in `data_dir` and its `libsvm/` for the file `<name>`, plain or with a suffix of PACKED. Downloads go
+    into `libsvm/`. Raises DataError if the name is unknown.
     """
     if name not in PINNED:
-        raise DataError(unknown(f"there is no LibSVM set {name!r}", name, PINNED))
+        raise DataError(explain_unknown(f"there is no LibSVM set {name!r}", name, PINNED))
     forms = [name + suffix for suffix in ("", *PACKED)]
     sources = [(download, f"{url.rstrip('/')}/{name}", name)]
     return Dataset.from_arrays(
-        name, pinned(name, PINNED[name], data_dir, "libsvm", forms, partial(_read, name, name), sources)
+        name, load_pinned(name, PINNED[name], data_dir, "libsvm", forms, partial(_read, name, name), sources)
     )
 
 
@@ -50,23 +50,23 @@ def load_file(
     file: Place[str | Path],  # plain, or packed by gzip, bzip2, xz, lzma or zip
     data_dir: Place[str | Path],  # where the decoded set is kept
     sha256: str | None = None,  # of the file; filled in, or checked where given
-    features: int | None = None,  # d, where the file does not show its last columns
+    features: int | None = None,  # d, if the last columns are empty in the file
 ) -> Dataset:
-    """The binary data set in the svmlight `file`, kept decoded; it has the file's name.
+    """Load a binary data set from the svmlight `file` and cache it decoded, under the file's name.
 
-    Raises DataError where the file is missing, damaged, not the expected one or not a binary data set, or has more
+    Raises DataError if the file is missing, damaged, not the expected one or not a binary data set, or has more
     columns than `features`.
     """
     file = Path(file).expanduser()
     try:
-        with regular(file).open("rb") as stream:
+        with require_regular(file).open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}") from error
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     place = Path(data_dir).expanduser() / "cache" / f"{file.name}-{found[:12]}"
-    arrays = cached(place, partial(_read, file.name, str(file), file), of=found)
+    arrays = load_cached(place, partial(_read, file.name, str(file), file), of=found)
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")
@@ -74,21 +74,21 @@ def load_file(
 
 
 def _read(name: str, source: str, file: Path) -> Arrays:
-    with unpacked(file, source) as stream:
+    with open_unpacked(file, source) as stream:
         return parse(stream, name, source).arrays()
 
 
 def parse(lines: Iterable[bytes], name: str, source: str) -> Dataset:
-    """The data set in `lines`, called `name`; its larger raw label becomes +1, the other -1.
+    """Parse svmlight lines as the data set `name`. The larger raw label becomes +1, the other -1.
 
-    source: what to call the text in messages.
-    Raises DataError, with the line where one is wrong, for what is not a binary data set in svmlight form.
+    source: the text's name in messages.
+    Raises DataError, with the line if one is wrong, unless the text is a binary data set in svmlight form.
     """
-    from sklearn.datasets import load_svmlight_file  # here alone: it takes a second, and cached sets do without it
+    from sklearn.datasets import load_svmlight_file  # imported late: it takes a second, and cached sets need none
 
     text = _Counted(lines)
     try:
-        # pyright takes the default, "auto", for the only type.
+        # pyright infers the type from the default, "auto".
         features, raw = load_svmlight_file(text, zero_based=False)  # pyright: ignore[reportArgumentType]
     except (ValueError, OverflowError) as error:
         raise DataError(
@@ -113,7 +113,7 @@ def parse(lines: Iterable[bytes], name: str, source: str) -> Dataset:
 
 
 class _Counted(RawIOBase):
-    """The lines of a file, and the number of the last that was read."""
+    """The lines of a file, and the number of the last line read."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self.lines, self.number = iter(lines), 0

@@ -1,4 +1,4 @@
-"""The memory that is free, and what would take more of it."""
+"""Free memory, and a check before large allocations."""
 
 import re
 import sys
@@ -11,13 +11,13 @@ from rich.filesize import decimal
 from common.errors import DataError
 
 MEMORY_FILES = ("/sys/fs/cgroup{}/memory.max", "/sys/fs/cgroup/memory{}/memory.limit_in_bytes")
-"""What a container or a control group may use, by the newer and the older of Linux's ways."""
+"""Memory limits of a container or control group, in cgroup v2 and v1."""
 
 GROUPS = Path("/proc/self/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes that this process can still take, as far as Linux says: a machine's, or all of a container's or job's."""
+    """Return the bytes that this process may take: free memory, or the whole limit of its container if smaller."""
     found = [sys.maxsize]
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -31,7 +31,7 @@ def free_memory() -> int:
 
 
 def check_memory(needed: float, what: str, remedy: str) -> None:
-    """Raise DataError where something takes more bytes than are free."""
+    """Raise DataError if `what` needs more bytes than are free."""
     free = free_memory()
     if needed > free:
         raise DataError(

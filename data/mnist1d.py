@@ -1,4 +1,4 @@
-"""MNIST-1D: digits as signals of 40 numbers, computed by a formula without any download."""
+"""MNIST-1D: digits as signals of 40 numbers, computed without a download."""
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
@@ -51,13 +51,13 @@ def _templates() -> np.ndarray:
 
 def _signal(strokes: np.ndarray, draw: np.random.RandomState) -> np.ndarray:
     padded = np.concatenate([strokes + 1e-8, np.zeros(36 + int(25 * draw.rand()))])  # only padding is 0
-    signal = _resampled(padded, _LENGTH) * (1 + 0.4 * (draw.rand() - 0.5))
+    signal = _resample(padded, _LENGTH) * (1 + 0.4 * (draw.rand() - 0.5))
     signal = np.roll(signal, draw.choice(_SHIFTS))
     noise = gaussian_filter(0.25 * draw.randn(_LENGTH), 2)
     signal = np.where(signal != 0, signal, noise) + 0.02 * draw.randn(_LENGTH)
     signal = signal - 0.75 * (draw.rand() - 0.5) * np.linspace(-0.5, 0.5, _LENGTH)
-    return _resampled(signal, _POINTS)
+    return _resample(signal, _POINTS)
 
 
-def _resampled(signal: np.ndarray, points: int) -> np.ndarray:
+def _resample(signal: np.ndarray, points: int) -> np.ndarray:
     return np.interp(np.linspace(0, 1, points), np.linspace(0, 1, len(signal)), signal)

@@ -1,4 +1,4 @@
-"""How the rows of a data set, labels [N], are shared over n workers in equal parts."""
+"""Partition the rows of a data set, labels [N], into equal parts for n workers."""
 
 import zlib
 
@@ -8,21 +8,21 @@ from common.errors import UsageError
 
 
 def generator(seed: int, purpose: str, index: int = 0) -> np.random.Generator:
-    """The random numbers of (seed, purpose, index): the same whatever else is drawn, independent of the others.
+    """Return the generator of (seed, purpose, index). It is independent of all others, whatever else is drawn.
 
-    purpose: what is drawn, in words; index: which worker or class it is for.
-    Raises ValueError where the seed is negative.
+    purpose: the use of the numbers, in words. index: the worker or class that they are for.
+    Raises ValueError if the seed is negative.
     """
     key = (zlib.crc32(purpose.encode()), index)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float = 1.0) -> np.ndarray:
-    """The row numbers of each worker, int64 [n, m], m = floor(N / n); N - n m rows are left out.
+    """Return the row numbers of each worker, int64 [n, m], m = floor(N / n). N - n m rows are left out.
 
     how: contiguous, worker i has rows i m to (i + 1) m - 1; shuffled, every worker has a uniform sample; or
     dirichlet, with label skew: the smaller `alpha`, finite and above 0, the more the workers' class shares differ.
-    Raises UsageError where n is not in 1 to N, ValueError for another `how`.
+    Raises UsageError unless n is in 1 to N, ValueError for another `how`.
     """
     size = part_size(len(labels), workers)
     match how:
@@ -38,12 +38,12 @@ def share(labels: np.ndarray, workers: int, how: str, seed: int, alpha: float = 
 
 
 def _dirichlet(labels: np.ndarray, workers: int, size: int, seed: int, alpha: float) -> list[int]:
-    """The rows of every worker, one after the other.
+    """Return the rows of all workers, concatenated.
 
-    Worker i asks for class shares p_i ~ Dirichlet(alpha K q), K the number of classes and q their shares in
-    the whole set, so that p_i is q on average; for balanced classes that is Dirichlet(alpha, ..., alpha). It
-    gets m p_i rows of each class, rounded, drawn at random. Workers are served in order; where a class has
-    run out, the rows come from the class that has most left.
+    Worker i asks for class shares p_i ~ Dirichlet(alpha K q), with K classes of shares q in the whole set. So p_i
+    is q on average; for balanced classes this is Dirichlet(alpha, ..., alpha). The worker gets m p_i rows of each
+    class, rounded, drawn at random. Workers are served in order. If a class has run out, the rows come from the
+    class with most rows left.
     """
     classes, counts = np.unique(labels, return_counts=True)
     # The next row of a class is the last one of its list.

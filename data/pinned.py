@@ -1,4 +1,4 @@
-"""Data sets that are known by their content: looked for in files, else fetched, and believed once it is checked."""
+"""Data sets pinned by content hash: found in files or fetched, then verified."""
 
 import bz2
 import lzma
@@ -12,12 +12,12 @@ from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 from common.errors import DataError
-from common.files import regular
-from data.cache import Arrays, cached
+from common.files import require_regular
+from data.cache import Arrays, load_cached
 from data.dataset import digest
 
 PACKED = (".gz", ".bz2", ".xz", ".lzma", ".zip")
-"""How names of packed files end. Their first bytes, not their names, say how they are packed."""
+"""Suffixes of packed files. The format is told from the first bytes."""
 
 _DECODERS: dict[bytes, Callable[[], Any]] = {
     b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
@@ -27,30 +27,30 @@ _DECODERS: dict[bytes, Callable[[], Any]] = {
 }
 
 Source = tuple[Callable[..., Arrays], str, str]
-"""`download` or `pack`, what to fetch, and what the file is called."""
+"""`download` or `pack`, the address, and the file's name."""
 
 
 @contextmanager
-def unpacked(file: Path, source: object) -> Iterator[IO[bytes]]:
-    """Open a text for reading, unpacked where it is a gzip, bzip2, xz, lzma or zip archive.
+def open_unpacked(file: Path, source: object) -> Iterator[IO[bytes]]:
+    """Open a text for reading, plain or in a gzip, bzip2, xz, lzma or zip archive.
 
-    source: what to call it in messages. Raises DataError where it cannot be read, is damaged or is no text.
+    source: its name in messages. Raises DataError if it cannot be read, is damaged or is not a text.
     """
     try:
-        with regular(file).open("rb") as packed:
-            stream = _opened(packed, source)
+        with require_regular(file).open("rb") as packed:
+            stream = _open_packed(packed, source)
             if b"\0" in stream.peek(512):
                 raise DataError(
                     f"{source} is neither text nor a gzip, bzip2, xz, lzma or zip archive: unpack it first"
                 )
             yield stream
     except (OSError, EOFError, lzma.LZMAError, zlib.error, BadZipFile, RuntimeError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the file system, not of an archive
+        if isinstance(error, OSError) and error.errno is not None:  # from the file system, not from an archive
             raise DataError(f"cannot read {file}: {error.strerror}") from error
         raise DataError(f"{source} cannot be unpacked ({error}): fetch it again, or unpack it by hand") from error
 
 
-def _opened(packed: BufferedReader, source: object) -> Any:
+def _open_packed(packed: BufferedReader, source: object) -> Any:
     head = packed.peek(6)
     if head.startswith(b"\x28\xb5\x2f\xfd"):
         raise DataError(f"{source} is packed by Zstandard: unpack it first, by zstd -d")
@@ -67,10 +67,10 @@ def _opened(packed: BufferedReader, source: object) -> Any:
 
 
 class _Decoded(RawIOBase):
-    """The content of an archive. Only zeros or another archive may follow it; Python's own readers ignore junk."""
+    """The content of an archive. Only zeros or another archive may follow it; Python's readers would ignore junk."""
 
     def __init__(self, packed: IO[bytes], make: Callable[[], Any]) -> None:
-        self._pieces, self._left = self._decoded(packed, make), memoryview(b"")
+        self._pieces, self._left = self._decode(packed, make), memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -85,7 +85,7 @@ class _Decoded(RawIOBase):
         return size
 
     @staticmethod
-    def _decoded(packed: IO[bytes], make: Callable[[], Any]) -> Iterator[bytes]:
+    def _decode(packed: IO[bytes], make: Callable[[], Any]) -> Iterator[bytes]:
         decoder, rest = make(), b""
         while piece := rest or packed.read(2**14):
             rest = piece.lstrip(b"\0") if decoder.eof else piece
@@ -97,7 +97,7 @@ class _Decoded(RawIOBase):
             raise EOFError("its end is missing")
 
 
-def pinned(
+def load_pinned(
     name: str,
     sha256: str | None,
     data_dir: str | Path,
@@ -106,17 +106,17 @@ def pinned(
     read: Callable[[Path], Arrays],
     sources: Sequence[Source],
 ) -> Arrays:
-    """The arrays of a set, whose content hash (see `digest`) is `sha256`. None: `read` checks the content itself.
+    """Load the arrays of a set with content hash `sha256` (see `digest`). None: `read` checks the content itself.
 
-    In `data_dir` they are looked for decoded (`cache/`), then, in it or in its `folder`, as one of the files and
-    folders called `forms`, which `read` reads; else fetched into `folder`, from the first source that has them. A
-    read-only `data_dir` will do.
-    Raises DataError where files are damaged or of other content, and where no source gives them.
+    This looks for the decoded set in `cache/` of `data_dir`. Then it looks in `data_dir` and its `folder` for a file
+    or folder named in `forms`, to be read by `read`. Otherwise it fetches the set into `folder`, from the first
+    source that has it. `data_dir` may be read-only.
+    Raises DataError if a file is damaged or has other content, and if no source gives the set.
     """
     base = Path(data_dir).expanduser()
-    check = partial(_checked, name, sha256, read)
+    check = partial(_check, name, sha256, read)
 
-    def obtained() -> Arrays:
+    def obtain() -> Arrays:
         _, address, file = sources[0]
         for place in (parent / form for parent in (base, base / folder) for form in forms):
             if place.exists():
@@ -131,10 +131,10 @@ def pinned(
                 failures.append(str(error))
         raise DataError("; ".join(failures))
 
-    return cached(base / "cache" / (f"{name}-{sha256[:12]}" if sha256 else name), obtained, sha256)
+    return load_cached(base / "cache" / (f"{name}-{sha256[:12]}" if sha256 else name), obtain, sha256)
 
 
-def _checked(
+def _check(
     name: str, sha256: str | None, read: Callable[[Path], Arrays], place: Path, source: object, remedy: str
 ) -> Arrays:
     try:

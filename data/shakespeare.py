@@ -1,4 +1,4 @@
-"""Tiny Shakespeare, checked: a million characters of the plays, as Karpathy's char-rnn has them."""
+"""Tiny Shakespeare, verified: a million characters of the plays, from Karpathy's char-rnn."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 from data.cache import Arrays
 from data.dataset import Place, Text
 from data.download import Url, download
-from data.pinned import PACKED, pinned, unpacked
+from data.pinned import PACKED, load_pinned, open_unpacked
 
 URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/"
@@ -23,15 +23,15 @@ def load(
     data_dir: Place[str | Path],  # where data sets are looked for and kept
     url: Url = URL,  # the file on the web
 ) -> Text:
-    """1,115,394 characters of 65 kinds, checked: from `data_dir` if they are there, else from their host.
+    """1,115,394 characters of 65 kinds, verified: from `data_dir` if they are there, else from their host.
 
-    In `data_dir` or its `text/`, where a download goes too, they are looked for as `tinyshakespeare.txt`,
-    `tinyshakespeare` and, as their host calls them, `input.txt`, plain or packed.
+    This looks in `data_dir` and its `text/` for `tinyshakespeare.txt`, `tinyshakespeare` or `input.txt`, the host's
+    name, plain or packed. Downloads go into `text/`.
     """
     sources = [(download, url, FILE)]
-    return Text("shakespeare", **pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))
+    return Text("shakespeare", **load_pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))
 
 
 def _read(file: Path) -> Arrays:
-    with unpacked(file, file) as stream:
+    with open_unpacked(file, file) as stream:
         return {"characters": np.frombuffer(bytearray(stream.read()), np.uint8)}

@@ -1,4 +1,4 @@
-"""A made-up problem with knobs for how different the workers' data are and how sparse."""
+"""A synthetic problem with options for heterogeneity between workers and for sparsity."""
 
 import math
 from typing import Annotated
@@ -11,13 +11,13 @@ from data.dataset import ENTRY, LARGEST_INDEX, Dataset
 from data.limits import check_memory
 from data.partition import generator, part_size
 
-_CHUNK = 2**20  # entries that are drawn at once
+_CHUNK = 2**20  # entries drawn at once
 
 
 def synthetic(
     rows: int = 2000,  # of all workers together
     features: Annotated[int, Ge(1), Le(LARGEST_INDEX)] = 50,  # d
-    workers: int = 20,  # whose distributions differ by `heterogeneity`
+    workers: int = 20,  # n; their distributions differ by `heterogeneity`
     heterogeneity: NonNegativeFloat = 0.0,  # 0: all workers share one distribution; larger: they differ more
     noise: NonNegativeFloat = 0.5,  # of the labels
     density: Annotated[float, Gt(0), Le(1)] = 1.0,  # share of a row's features that are not zero
@@ -34,15 +34,14 @@ def synthetic(
     At h = 0 all workers share one distribution, in which arctan(noise) / pi of the labels are flipped. As h
     grows the true weights w_i turn to independent directions and the means move apart, by about sqrt(2) h.
 
-    With a density below 1 a row has k = max(1, round(density d)) features, and these equations hold for them alone,
-    w_i being scaled to length 1 over them; the others are zero and take no memory. The l-th is drawn uniformly from
-    the l-th of k runs of neighbouring columns, as equal as they go: every column is as frequent as any other, unlike
-    words, whose frequencies differ by orders of magnitude.
+    With a density below 1 a row has k = max(1, round(density d)) features. The equations then hold for these alone,
+    with w_i scaled to length 1 over them. The other features are zero and take no memory. The columns are split into
+    k runs of nearly equal size, and feature l is drawn uniformly from run l. So all columns are about equally
+    frequent, unlike words, which differ by orders of magnitude.
 
-    Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as a contiguous partition shares them; the last
-    worker's distribution also gives the N - n m rows left. Its first r rows depend on (seed, d, h, noise, density, i)
-    alone, for any r.
-    Raises DataError if memory does not suffice, and UsageError if n is not in 1 to N.
+    Worker i has rows i m to (i + 1) m - 1, m = floor(N / n), as in a contiguous partition. The N - n m rows left come
+    from the last worker's distribution. A worker's first r rows depend on (seed, d, h, noise, density, i) alone.
+    Raises DataError if memory does not suffice, and UsageError unless n is in 1 to N.
     """
     size = part_size(rows, workers)
     k = max(1, round(density * features))
@@ -62,7 +61,7 @@ def synthetic(
         shift *= heterogeneity
         shift /= math.sqrt(features)
         end = rows if worker == workers - 1 else (worker + 1) * size
-        # Row after row from one generator each: further rows leave the earlier ones as they are.
+        # Rows are drawn in order, one generator for each use, so more rows do not change the earlier ones.
         places, points, errors = (generator(seed, use, worker) for use in ("columns", "rows", "label noise"))
         step = max(1, _CHUNK // k)
         for begin in range(worker * size, end, step):

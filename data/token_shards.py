@@ -1,4 +1,4 @@
-"""Texts as shards of GPT-2 tokens, in the .bin form in which FineWeb is shared."""
+"""Texts as shards of GPT-2 tokens, in the .bin format of FineWeb's shards."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,27 +19,27 @@ def read_shards(
     shards: PositiveInt = 1,  # to train on, the first ones
     held_out: PositiveInt = 10_485_760,  # tokens of the held-out part, the first ones
 ) -> Tokens:
-    """The tokens of <name>_train_000001.bin, 000002, … and, held out, of <name>_val_000000.bin.
+    """Read the tokens of <name>_train_000001.bin, 000002, … and the held-out ones of <name>_val_000000.bin.
 
-    A shard has a header of 256 int32 numbers: 20240520, the version 1 and how many tokens follow; then the tokens as
-    uint16, all little-endian.
-    Raises DataError if files are missing or of another form.
+    A shard has a header of 256 int32 numbers: 20240520, the version 1 and the number of tokens. The tokens follow as
+    uint16. All numbers are little-endian.
+    Raises DataError if a file is missing or has another format.
     Source: the files of Karpathy's llm.c (dev/data/data_common.py).
     """
     base = Path(data_dir).expanduser()
     folder = next((place for place in (base / name, base) if any(place.glob(f"{name}_train_*.bin"))), base / name)
     files = [folder / f"{name}_train_{number:06}.bin" for number in range(1, shards + 1)]
-    return Tokens(name, joined(files), shard(folder / f"{name}_val_000000.bin")[:held_out], VOCABULARY)
+    return Tokens(name, join_shards(files), read_shard(folder / f"{name}_val_000000.bin")[:held_out], VOCABULARY)
 
 
-def joined(files: Sequence[Path]) -> np.ndarray:
-    """The tokens of several shards, uint16 [N]; those of a single one stay in its file."""
-    parts = [shard(file) for file in files]
+def join_shards(files: Sequence[Path]) -> np.ndarray:
+    """Join the tokens of several shards, uint16 [N]. A single shard stays mapped from its file."""
+    parts = [read_shard(file) for file in files]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def shard(file: Path) -> np.ndarray:
-    """The tokens of a shard, uint16 [N], in memory as they are read. Raises DataError."""
+def read_shard(file: Path) -> np.ndarray:
+    """Map the tokens of a shard, uint16 [N]; they enter memory as they are read. Raises DataError."""
     try:
         header, size = np.fromfile(file, "<i4", HEADER), file.stat().st_size
     except OSError as error:

@@ -1,9 +1,8 @@
-"""torchvision, whole: `from data.torchvision_operators import torchvision` wherever it is needed.
+"""torchvision that imports beside any torch: `from data.torchvision_operators import torchvision`.
 
-Beside a torch built otherwise than it (PyPI's torchvision with a CPU-only torch) its compiled operators cannot be
-loaded, and importing it fails with "operator torchvision::nms does not exist". Nothing here needs an operator, only
-data sets and models, which are Python: declaring what the two operators would look like, without a kernel, is enough
-to import it.
+If torch is another build (PyPI's torchvision with a CPU-only torch), torchvision's compiled operators cannot be
+loaded, and its import fails with "operator torchvision::nms does not exist". We need only its data sets and models,
+which are Python. Declaring the two operators without a kernel is enough to import it.
 """
 
 import sys
@@ -17,7 +16,7 @@ try:
 except RuntimeError as error:
     if "operator torchvision::nms does not exist" not in str(error):
         raise
-    _library = torch.library.Library("torchvision", "FRAGMENT")  # what it declares lasts as long as it does
+    _library = torch.library.Library("torchvision", "FRAGMENT")  # its declarations last as long as it
     for name in ("nms", "qnms"):
         _library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     # The failed import leaves some of its submodules behind, without a package that knows them.

@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 
 from common.errors import UsageError, exit_with_message
-from common.names import unknown
+from common.names import explain_unknown
 
 COMMANDS = {
     "run": ("experiments.run", "train one configuration, or with -m a sweep"),
@@ -37,7 +37,7 @@ def main() -> None:
         return
     with exit_with_message():
         if name not in COMMANDS:
-            raise UsageError(unknown(f"{name}: no such command", name, COMMANDS))
+            raise UsageError(explain_unknown(f"{name}: no such command", name, COMMANDS))
     sys.argv = [f"{sys.argv[0]} {name}", *arguments]
     import_module(COMMANDS[name][0]).main()
 

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from common.errors import RunError, UsageError, exit_with_message
-from common.progress import duration
+from common.progress import format_duration
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import choices, packages_of, roots, split, value_of
@@ -124,7 +124,7 @@ def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Launc
             continue
         fitting.append(candidate)
         number += len(cells)
-    say(f"{len(fitting)} entries, {number} runs in all, about {duration(seconds)} one after another")
+    say(f"{len(fitting)} entries, {number} runs in all, about {format_duration(seconds)} one after another")
     return fitting
 
 

@@ -72,14 +72,14 @@ def show(track: Track, results_dir: str | Path, target: Path) -> None:
         said = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
         console.print(f"{track.name}, level {level}: {said}", style="bold")
         text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
-        tables.show(console, list(map(str, text)), text.to_numpy().tolist())
+        tables.print_table(console, list(map(str, text)), text.to_numpy().tolist())
         if found["note"].any():
             console.print("* has a note in ranking.csv, for example that the best step size is the largest tried")
         console.print(f"{_in_words(pairs[pairs['level'] == level])}\n")
         some = told[told["level"] == level].drop(columns="level")
         if not some.empty:
             console.print(f"Claims of papers, level {level}:")
-            tables.show(console, list(some), some.to_numpy().tolist())
+            tables.print_table(console, list(some), some.to_numpy().tolist())
             console.print()
     publish(track.name, frame, found, pairs, told, goals, levels, target)
     console.print(f"tables, pictures and page: {target}")

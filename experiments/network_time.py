@@ -71,7 +71,7 @@ def show(request: dict[str, str], console: Console) -> None:
         wide = times.pivot(index=["workers", "bandwidth"], columns="label", values="seconds_to_level")
         wide = wide[[*dict.fromkeys(times["label"])]].reset_index()
         wide = wide.map(lambda value: "–" if math.isnan(value) else f"{value:.4g}")
-        tables.show(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
+        tables.print_table(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
         for _, label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")

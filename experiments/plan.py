@@ -32,7 +32,7 @@ from algorithms.compressors.base import Floats
 from algorithms.utils.layout import Layout, laid_out
 from common import tables
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from experiments.config.classes import Classes
 from experiments.config.compose import choices, roots
 from experiments.config.run import load_run
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text["seconds"] += " [" + text["low"] + ", " + text["high"] + "]"
         shown = text[["label", "form", "period", "round", "Mbit", "seconds", "verdict"]].replace(FORMS)
         heads = ["entry", "messages by", "rounds per exchange", "rounds", "Mbit per round", "seconds", "verdict"]
-        tables.show(console, heads, shown.to_numpy().tolist())
+        tables.print_table(console, heads, shown.to_numpy().tolist())
         console.print("", *found.attrs["advice"], "", "Extrapolated or left out:", sep="\n")
         console.print(*(f"- {said}" for said in found.attrs["extrapolates"]), sep="\n")
 
@@ -121,7 +121,9 @@ def layout_of(model: str, d: str) -> Layout:
     tasks = choices("task", roots([]))
     task = next((name for name in tasks if model in (name, name.rpartition("/")[2])), None)
     if task is None:
-        raise UsageError(unknown(f"model={model}: no such task; give d= for a model of your own", model, tasks))
+        raise UsageError(
+            explain_unknown(f"model={model}: no such task; give d= for a model of your own", model, tasks)
+        )
     node = load_run([f"task={task}"]).task.options.get("model")
     if node is None:
         raise UsageError(f"model={model}: this task has no network; give d=, or another task")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.errors import RunError, UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from experiments.figures import committed
 from plots.figure.publish import publish
 from plots.request import answering, words
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables = committed.tables()
         for name in names:
             if name not in tables:
-                raise UsageError(unknown(f"{name}: no committed table", name, tables))
+                raise UsageError(explain_unknown(f"{name}: no committed table", name, tables))
         different = [name for name in names or tables if not redraw(tables[name], out / name)]
         if different:
             raise RunError(f"not as committed: {', '.join(different)}; compare the reports in {out}")

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from common.errors import UsageError
-from common.files import atomic
+from common.files import atomic_write
 from plots.request import NETWORK, Write, asked, chosen_runs, folder, network, write, write_rows
 from plots.runs import find
 from plots.runs.find import CHOOSING
@@ -49,7 +49,7 @@ def _page(request: Mapping[str, str], target: Path) -> str:
     runs = find.chosen_runs(place, **{key: request[key] for key in CHOOSING})
     made, figures = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), read_figures(place, seen_from)
     content = page_data(runs, figures, made, request["study"], seen_from, network(request))
-    with atomic(target) as file:
+    with atomic_write(target) as file:
         file.write_text(as_html(content))
     return f"{len(runs)} run{'s' * (len(runs) != 1)}"
 
@@ -71,7 +71,7 @@ def _tables(request: Mapping[str, str], target: Path) -> str:
 
     x, frame = axis(request), chosen_rows(request)
     tables = latex_tables(frame, request["y"], x)
-    with atomic(target) as file:
+    with atomic_write(target) as file:
         file.write_text(tables)
     return "tables"
 

@@ -18,8 +18,8 @@ from datetime import datetime
 from rich.console import Console
 
 from common import tables
-from common.errors import visible
-from common.progress import duration
+from common.errors import escape_controls
+from common.progress import format_duration
 from experiments.run_store.code import changes, listed
 from plots.request import answering, folder, parse, words
 from plots.runs.columns import higher_is_better
@@ -53,17 +53,17 @@ def show(runs: Sequence[RunRecord], console: Console) -> None:
     rows += [["damaged", *"–" * (len(COLUMNS) - 1), str(run.folder)] for run in runs if not run.config]
     lines: list[str] = []
     if rows and whole:
-        tables.show(console, [*COLUMNS, "folder"], rows)
+        tables.print_table(console, [*COLUMNS, "folder"], rows)
     elif rows:
-        columns, rows, lines = tables.differing([*COLUMNS, "id"], rows, ("state", "rounds"))
-        tables.show(console, columns, rows)
+        columns, rows, lines = tables.drop_common_columns([*COLUMNS, "id"], rows, ("state", "rounds"))
+        tables.print_table(console, columns, rows)
     counts = Counter(run.state for run in runs)
     lines += [f"{run.folder}: {run.error}" for run in readable if run.error and run.state == "failed"]
     lines += [run.error for run in runs if run.state == "damaged"]
     lines += _other_code(readable)
     lines += [", ".join(f"{counts[state]} {state}" for state in STATES if counts[state]) or "no runs"]
     for line in lines:
-        console.print(visible(line), markup=False, highlight=False, soft_wrap=True)
+        console.print(escape_controls(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(run: RunRecord, differing: str) -> list[str]:
@@ -72,7 +72,7 @@ def _cells(run: RunRecord, differing: str) -> list[str]:
     done = run.rounds if run.is_finished else run.round
     left = _left(run)
     cells = (
-        run.last[-1].get("bits") if run.last else None, _metric(run), left and duration(left), run.task,
+        run.last[-1].get("bits") if run.last else None, _metric(run), left and format_duration(left), run.task,
         run.algorithm, run.workers, run.seed, lr or None, differing or None,
     )  # fmt: skip
     return [run.state, f"{done}/{run.rounds}", *("–" if cell is None else str(cell) for cell in cells)]

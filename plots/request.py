@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from common.errors import RunError, UsageError, exit_with_message
-from common.files import atomic
-from common.names import unknown
+from common.files import atomic_write
+from common.names import explain_unknown
 from common.tables import write_csv
 from plots.runs import find
 from plots.runs.find import CHOOSING
@@ -79,7 +79,7 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
             raise UsageError(f"{text}: not of the form key=value; keys: {', '.join(defaults)}")
         if key not in defaults:
             whole = next((name for name in defaults if name.endswith(f".{key}")), key)
-            raise UsageError(unknown(f"{key}: no such key", whole, defaults))
+            raise UsageError(explain_unknown(f"{key}: no such key", whole, defaults))
         values[key] = value
     return values
 
@@ -95,7 +95,7 @@ def chosen(key: str, value: str, names: Iterable[Name]) -> Name:
     """The one of the names that the value is. Raises UsageError where it is none of them."""
     there = {str(name): name for name in names}
     if value not in there:
-        raise UsageError(unknown(f"{key}={value}: no such choice", value, there))
+        raise UsageError(explain_unknown(f"{key}={value}: no such choice", value, there))
     return there[value]
 
 
@@ -150,5 +150,5 @@ def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) 
 
 def write_rows(frame: pd.DataFrame, target: Path) -> None:
     """A table as CSV, without the columns that only drawing needs."""
-    with atomic(target) as file:
+    with atomic_write(target) as file:
         write_csv(frame.drop(columns=_LOOKS, errors="ignore"), file)

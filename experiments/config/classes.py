@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from experiments.config.schema import Part
 from experiments.config.values import validate
 
@@ -46,7 +46,7 @@ class Classes:
             if key == "_target_":
                 continue
             if key not in known:
-                raise UsageError(unknown(f"{place}: {node['_target_']} has no such option", key, known))
+                raise UsageError(explain_unknown(f"{place}: {node['_target_']} has no such option", key, known))
             wanted = known[key].annotation
             if _is_node(value):
                 self.find(value, place, wanted)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from common.errors import UsageError
-from common.files import regular
+from common.files import require_regular
 from experiments.config.compose import Config
 
 
@@ -65,7 +65,7 @@ def _pin_files(node: Any) -> None:
         path = node.get("file")
         if path is not None and node.get("sha256", "") is None:
             try:
-                with regular(Path(str(path)).expanduser()).open("rb") as file:
+                with require_regular(Path(str(path)).expanduser()).open("rb") as file:
                     node["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
                 raise UsageError(f"{path}: {error.strerror}") from error

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
 from common.errors import UsageError
-from common.names import meant, unknown
+from common.names import closest_name, explain_unknown
 from experiments.config.classes import foreign
 from experiments.config.compose import choices, compose, dotted, packages_of, parse, roots
 
@@ -52,7 +52,7 @@ def refuse_misspelt(overrides: Iterable[str], keys: list[str], places: Sequence[
     """
     for key in (parse(text).key_or_group for text in overrides):
         is_known = key in keys or "." in key or any((root / key).is_dir() for root in places)
-        if not is_known and meant(key, keys, cutoff=0.8):
+        if not is_known and closest_name(key, keys, cutoff=0.8):
             raise UsageError(_no_such_key(key, keys))
 
 
@@ -84,14 +84,14 @@ def _check_choice(group: str, value: str, places: Sequence[Path]) -> None:
     names = choices(group, places)
     if value not in names:
         raise UsageError(
-            unknown(f"{group}={value}: no such choice", value, names)
+            explain_unknown(f"{group}={value}: no such choice", value, names)
             + f" (conf/{group}/; packages=[mine] adds those of a package mine)"
         )
 
 
 def _no_such_key(key: str, keys: list[str]) -> str:
     parent, _, last = key.rpartition(".")
-    near = meant(key, keys) or next((other for other in keys if other.rpartition(".")[2] == last), None)
+    near = closest_name(key, keys) or next((other for other in keys if other.rpartition(".")[2] == last), None)
     beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
     valid = ", ".join(beside or [other for other in keys if "." not in other])
     return f"{key}: no such key; {f'did you mean {near}? ' if near else ''}Valid here: {valid}"

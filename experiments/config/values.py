@@ -13,7 +13,7 @@ import pydantic
 from pydantic import PositiveFloat
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from experiments.config import schema
 
 
@@ -26,7 +26,9 @@ def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
         return _adapter(kind).validate_json(json.dumps(value, allow_nan=False, default=str), strict=True)
     except pydantic.ValidationError as error:
         if {one["type"] for one in error.errors()} == {"literal_error"}:
-            raise UsageError(unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))) from error
+            raise UsageError(
+                explain_unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))
+            ) from error
         known = {"missing": "should have more items"}
         found = (known.get(one["type"], one["msg"].replace(" after validation", "")) for one in error.errors())
         said = " or ".join(dict.fromkeys(text.partition("should ")[2] or f"be {text}" for text in found))
@@ -43,7 +45,7 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
         raise UsageError(f"{place}={node}: must have keys of its own")
     for key in node:
         if key not in names:
-            raise UsageError(unknown(f"{place}: {key}: no such key", str(key), names))
+            raise UsageError(explain_unknown(f"{place}: {key}: no such key", str(key), names))
     for key in required:
         if key not in node:
             raise UsageError(f"{place}: has no {key}; it needs {', '.join(required)}")

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from common.files import atomic
+from common.files import atomic_write
 from plots.runs import checksums
 from plots.runs.files import read_yaml
 
@@ -62,12 +62,12 @@ def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
     run: `judged` (False: a trial), `setting` (the tried values, as overrides) and `status` (finished or diverged).
     """
     rows = rows.assign(seconds=rows["seconds"].map("{:.3g}".format))  # noise that would not compress
-    with atomic(folder / ROWS) as file:
+    with atomic_write(folder / ROWS) as file:
         rows.to_csv(file, index=False, compression="xz", float_format="%.8g")  # a third of the size of full precision
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     content = {**asdict(entry), "rows_sha256": digest}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=118)
-    with atomic(folder / ENTRY, durable=True) as file:
+    with atomic_write(folder / ENTRY, durable=True) as file:
         file.write_bytes(checksums.as_yaml(text, checksums.id_of(folder)))
 
 

@@ -11,7 +11,7 @@ from annotated_types import Gt, Le, MinLen
 from pydantic import ValidationError
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from experiments.config.compose import choices, roots
 from plots.claims.check import Metric
 from plots.runs.columns import column, higher_is_better
@@ -63,7 +63,7 @@ def read_track(name: str, packages: Sequence[str] = ()) -> Track:
     files = [place / "leaderboard" / f"{name}.yaml" for place in places]
     file = next(filter(Path.is_file, files), None)
     if file is None:
-        raise UsageError(unknown(f"track={name}: no such track", name, choices("leaderboard", places)))
+        raise UsageError(explain_unknown(f"track={name}: no such track", name, choices("leaderboard", places)))
     content = yaml.safe_load(file.read_text())
     version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     try:

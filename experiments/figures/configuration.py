@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from common.errors import UsageError
-from common.names import meant
+from common.names import closest_name
 from experiments.config.compose import Config
 from experiments.config.run import path_name
 from experiments.config.schema import Reproduction
@@ -113,7 +113,7 @@ def _in_words(error: ValidationError) -> str:
     parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]  # others are types
     place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parts)
     if first["type"] == "extra_forbidden":
-        near = meant(str(first["loc"][-1]), _WORDS)
+        near = closest_name(str(first["loc"][-1]), _WORDS)
         return f"{place}: no such key{f'; did you mean {near}?' if near else ''}".removeprefix(": ")
     given = f"={first['input']}" if isinstance(first["input"], (str, int, float, list)) else ""
     return f"{place}{given}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")

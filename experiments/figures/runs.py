@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from experiments.config.compose import split
 from experiments.config.run import load_run
 from experiments.config.schema import Reproduction, RunConfig
@@ -67,9 +67,9 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
             names = ", ".join(sorted(name for one, name in looks if one == label))
             raise UsageError(f"{place}: {names} are all called {label}; give each an algorithm.display.label")
     for name in {name for some in figure.families for name in some} - methods:
-        raise UsageError(unknown(f"{place}: families={name}: no such choice", name, sorted(methods)))
+        raise UsageError(explain_unknown(f"{place}: families={name}: no such choice", name, sorted(methods)))
     for name in [one.task for one in figure.rows if one.task not in (None, *tasks)]:
-        raise UsageError(unknown(f"{place}: rows: task={name}: no such choice", str(name), sorted(tasks)))
+        raise UsageError(explain_unknown(f"{place}: rows: task={name}: no such choice", str(name), sorted(tasks)))
     for run in runs if figure.published else ():
         name = run.algorithm.name
         if name not in figure.published:

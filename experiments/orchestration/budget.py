@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from common.errors import UsageError
-from common.progress import duration
+from common.progress import format_duration
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import LaunchConfig
@@ -38,7 +38,7 @@ def choose_budget(
     for figure in candidates[:-1]:
         seconds = _seconds(figure, overrides, packages, launch, say)
         outcome = "more than the two hours of budget=auto" if seconds > AT_MOST else "chosen"
-        say(f"budget {figure.budget}: about {duration(seconds)} on this machine, {outcome}")
+        say(f"budget {figure.budget}: about {format_duration(seconds)} on this machine, {outcome}")
         if seconds <= AT_MOST:
             return figure
     say(f"budget {candidates[-1].budget}: chosen")

@@ -14,7 +14,7 @@ from algorithms.core.bit_counter import BitCounter, as_number
 from algorithms.utils.layout import Layout
 from common import tables
 from common.errors import UsageError
-from common.progress import duration
+from common.progress import format_duration
 from experiments.cluster.launch import launch as place_of
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
@@ -132,7 +132,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         times.append(tried.seconds(run, done))
         up, down = up + own_up, down + own_down
         state = f"at round {done}" if done else "to do"
-        costs.append([state, str(own_up), str(own_down), duration(times[-1])])
+        costs.append([state, str(own_up), str(own_down), format_duration(times[-1])])
     records = [RunRecord(identity.folder(run), "", plain(run)) for run in runs]
     differing = settings(records)
     rows = [
@@ -140,16 +140,17 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
          differing[run.folder] or "–", *cost]
         for run, cost in zip(records, costs, strict=True)
     ]  # fmt: skip
-    columns, rows, same = tables.differing(_COLUMNS, rows, ("state", "time"))
-    tables.show(console, columns, rows)
-    parallel = f", {duration(max(sum(times) / jobs, *times))} at best with jobs={jobs}" if jobs > 1 and times else ""
+    columns, rows, same = tables.drop_common_columns(_COLUMNS, rows, ("state", "time"))
+    tables.print_table(console, columns, rows)
+    best = format_duration(max(sum(times) / jobs, *times)) if jobs > 1 and times else ""
+    parallel = f", {best} at best with jobs={jobs}" if best else ""
     who = "worker or group" if any(run.cluster.groups for run in runs) else "worker"
     for line in [
         *same,
         f"{len(runs)} runs, {len(times)} of them to do",
         f"bits of one {who}: {up} up, {down} down",
-        f"time: about {duration(sum(times))} one after the other{parallel}; by rounds timed here, without starting "
-        "processes and what ranks send each other",
+        f"time: about {format_duration(sum(times))} one after the other{parallel}; by rounds timed here, without "
+        "starting processes and what ranks send each other",
     ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

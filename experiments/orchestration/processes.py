@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from common.files import naming
-from common.signals import end_with_parent, stop_requests, stops
+from common.files import name_in_errors
+from common.signals import end_with_parent, stop_requests, stop_signals
 
 GRACE = 60.0
 """Seconds that a process has to write its checkpoint after it was asked to end."""
@@ -36,7 +36,7 @@ def start_server() -> None:
     """Start the process that jobs are forked from, unless it runs already."""
     resource_tracker.ensure_running()  # otherwise the server starts it, which lifts the mask
     # The server inherits the mask. So only the sweep reacts to a signal to the whole group, such as Ctrl-C.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, stops())
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
     try:
         forkserver.ensure_running()
     finally:
@@ -63,7 +63,7 @@ class Job:
     def start(self, slot: int) -> None:
         """Start it as one of those that run at once."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with naming(self.log), self.log.open("ab", buffering=0) as log:
+        with name_in_errors(self.log), self.log.open("ab", buffering=0) as log:
             log.write(f"# {datetime.now(UTC).isoformat(timespec='seconds')}\n".encode())
             self._log_before = log.tell()
         environment = {**os.environ, **self.environment(slot)}
@@ -124,7 +124,7 @@ class Job:
 def _work(log: Path, environment: dict[str, str], function: Callable[..., object], arguments: Sequence[Any]) -> None:
     """Call the function. The process has a session of its own, so Ctrl-C at the terminal reaches the sweep alone."""
     os.setsid()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
     end_with_parent()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from common import tables
 from common.errors import RunError
-from common.files import atomic, held, refuse_links
+from common.files import atomic_write, hold_lock, refuse_links
 from experiments.config.compose import split
 from experiments.config.run import LAUNCH, plain
 from experiments.config.schema import RunConfig
@@ -108,19 +108,19 @@ class StudyFolder:
         """Keep a second command about the study out. Raises RunError where one is under way."""
         self.path.mkdir(parents=True, exist_ok=True)
         refuse_links(self.path, "jobs/*")
-        with held(self.path / ".lock", "sweep", "results_dir", patience=0):
+        with hold_lock(self.path / ".lock", "sweep", "results_dir", patience=0):
             yield
 
     def freeze(self, cells: Iterable[Cell]) -> None:
         """Write the configurations, each of them whole or not at all, and then add the cells to the study."""
         for cell in cells:
-            with atomic(self.job(cell.id)) as file:
+            with atomic_write(self.job(cell.id)) as file:
                 file.write_text(
                     yaml.dump(plain(cell.run), None, yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
                 )
         listed = self.path / "cells.txt"
         before = listed.read_text().split() if listed.exists() else []
-        with atomic(listed) as file:
+        with atomic_write(listed) as file:
             file.write_text("".join(f"{id}\n" for id in dict.fromkeys([*before, *(cell.id for cell in cells)])))
 
 
@@ -144,14 +144,14 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
          f"{_number(choice.second)} ({_number(choice.second_value)})" if choice.second > 0 else "–", choice.note]
         for choice in each
     ]  # fmt: skip
-    tables.show(console, columns, rows)
+    tables.print_table(console, columns, rows)
     begun = {cell.id: cell.overrides for cell in cells}
     for choice in each:
         if choice.run in begun:
             own = split(begun[choice.run], [*LAUNCH, "lr", "seed"])[1]
             command = ["python", "-m", "experiments.run", *flags, *own, f"lr={choice.lr!r}"]
             console.print(shlex.join(command))
-    with atomic(StudyFolder(str(results), study).path / "selection.csv") as file:
+    with atomic_write(StudyFolder(str(results), study).path / "selection.csv") as file:
         tables.write_csv(choices, file)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from common import tables
 from common.errors import Diverged, Interrupted, RunError, UsageError
-from common.progress import Display, duration
+from common.progress import Display, format_duration
 from experiments.cluster.launch import Launch as Place
 from experiments.cluster.launch import launch as place_of
 from experiments.config.schema import LaunchConfig, RunConfig
@@ -114,7 +114,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     if failures:
         alike = grouped(failures, lambda failure: failure[1:3])
         rows = [["; ".join(one[0].name for one in some), *what, str(some[0][3])] for what, some in alike.items()]
-        tables.show(console, ["failed", "how", "error", "log"], rows)
+        tables.print_table(console, ["failed", "how", "error", "log"], rows)
     left = sum(not cell.is_finished for cell in cells)
     if interrupted:
         raise Interrupted(f"stopped; {left} of {len(cells)} runs are left; the same command continues them")
@@ -149,7 +149,8 @@ def _run(
         if cell.is_finished and (one.asked or one.code == 0):
             advance(cell, cell.run.rounds)
             done = sum(rounds[one] == one.run.rounds for one in cells)
-            said = f"{done} of {len(cells)}  {cell.name}: {_outcome(cell, launch.select)}  ({duration(one.seconds)})"
+            time = format_duration(one.seconds)
+            said = f"{done} of {len(cells)}  {cell.name}: {_outcome(cell, launch.select)}  ({time})"
         elif one.asked and not one.timed_out:
             return True
         else:
@@ -191,7 +192,7 @@ def _outcome(cell: Cell, rule: str | None) -> str:
 def _how(job: Job) -> str:
     code = job.code or 0
     if job.timed_out:
-        return f"timed out after {duration(job.seconds)}"
+        return f"timed out after {format_duration(job.seconds)}"
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
     return f"exit status {code}" if code else "left no finished run"

@@ -15,7 +15,7 @@ import torch
 
 from algorithms.core.algorithm import leaves, map_tensors
 from common.errors import RunError
-from common.files import atomic, remove_halves, sync
+from common.files import atomic_write, remove_partial_files, sync
 from experiments.cluster.ranks import Ranks
 from plots.runs.checksums import id_of
 
@@ -99,7 +99,7 @@ class Checkpoint:
 
     def tidy(self, keep: int = KEPT) -> None:
         """Remove what killed processes left here and all but the newest `keep`; the first rank calls this."""
-        remove_halves(self._folder.rglob(".*.tmp"))
+        remove_partial_files(self._folder.rglob(".*.tmp"))
         self._remove_but(set(rounds(self._folder)[:keep]))
 
     def _read(self, place: Path, ids: Sequence[int], own: dict) -> dict:
@@ -159,7 +159,7 @@ def verify(folder: Path, workers: int) -> None:
 
 def _write(file: Path, tensors: bytes | memoryview, durable: bool = False) -> Path:
     """Write tensors after a line with their SHA-256, which covers the file's run, round and name, too."""
-    with atomic(file, durable) as temporary, temporary.open("wb") as stream:
+    with atomic_write(file, durable) as temporary, temporary.open("wb") as stream:
         stream.write(_digest(file, tensors))
         stream.write(tensors)
     return file

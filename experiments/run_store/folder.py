@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from common.errors import RunError
-from common.files import atomic, held, naming, refuse_links, remove_halves, sync
+from common.files import atomic_write, hold_lock, name_in_errors, refuse_links, remove_partial_files, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
 from experiments.config.compose import Config
@@ -80,7 +80,7 @@ class RunFolder:
             while self._ranks.is_first:
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
-                locks.enter_context(held(self.path / ".lock", "run", "results_dir", patience=0.5))
+                locks.enter_context(hold_lock(self.path / ".lock", "run", "results_dir", patience=0.5))
                 run = self._whole()
                 found = self._edits(run) if run else []
                 if not found:
@@ -168,7 +168,7 @@ class RunFolder:
             lines.append(line)
         size = self.metrics.stat().st_size
         try:
-            with naming(self.metrics), self.metrics.open("ab") as file:
+            with name_in_errors(self.metrics), self.metrics.open("ab") as file:
                 file.write(b"".join(lines))
         except OSError:
             with suppress(OSError):
@@ -216,7 +216,7 @@ class RunFolder:
     @_by_first_rank
     def tidy(self, **keep: int) -> None:
         """Remove what killed processes left: halves of files, and all checkpoints but the newest two, or `keep`."""
-        remove_halves(self.path.glob(".*.tmp"))
+        remove_partial_files(self.path.glob(".*.tmp"))
         self._checkpoint.tidy(**keep)
 
     @_by_first_rank
@@ -292,5 +292,5 @@ class RunFolder:
                 file.truncate()
 
     def _write(self, name: str, content: bytes) -> None:
-        with atomic(self.path / name, durable=True) as file:
+        with atomic_write(self.path / name, durable=True) as file:
             file.write_bytes(content)

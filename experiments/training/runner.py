@@ -6,7 +6,7 @@ from contextlib import suppress
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import describe_exchange
 from algorithms.core.algorithm import leaves
-from common.errors import Diverged, Interrupted, RunError, lost_contact
+from common.errors import Diverged, Interrupted, RunError, explain_lost_contact
 from common.progress import Display
 from common.signals import stop_requests
 from experiments.cluster.ranks import Ranks
@@ -65,7 +65,7 @@ def bring_to_end(
                     with open_logger(logger, folder.path, display.say) as log:
                         _Rounds(trainer, run, folder, display, ranks, log).run(fresh)
     except LostContact as error:
-        raise RunError(f"{lost_contact(error)}: {folder.path}") from error
+        raise RunError(f"{explain_lost_contact(error)}: {folder.path}") from error
     return folder
 
 

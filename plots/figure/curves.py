@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from PIL import Image
 
-from common.files import naming
+from common.files import name_in_errors
 from plots.claims.check import short_exponent
 from plots.figure.spec import MOST, Panel
 from plots.runs.columns import label
@@ -244,7 +244,7 @@ def save(figure: Figure, *targets: Path) -> None:
     with styled():
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with naming(target):
+            with name_in_errors(target):
                 if target.suffix.lower() == ".png":  # drawn once: savefig draws twice
                     dpi = plt.rcParams["savefig.dpi"]
                     figure.set_dpi(dpi)

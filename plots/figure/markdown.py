@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from common.errors import visible
+from common.errors import escape_controls
 from plots.claims import check, claims
 from plots.figure.spec import Figure
 from plots.runs.best import on_edge
@@ -97,4 +97,6 @@ def cross_table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
 
 def row_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table with these heads and rows."""
-    return ["| " + " | ".join(map(visible, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]]
+    return [
+        "| " + " | ".join(map(escape_controls, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]
+    ]

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from common.files import naming
-from common.names import unknown
+from common.files import name_in_errors
+from common.names import explain_unknown
 from plots.claims import claims
 from plots.figure import curves, markdown, times
 from plots.figure.derive import ByStepSize
@@ -71,10 +71,10 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     ):
         if metric not in frame:
             measured = [name for name in map(str, frame) if column(name).better]
-            raise UsageError(unknown(f"figure={figure.name}: {metric}: no run measured it", metric, measured))
+            raise UsageError(explain_unknown(f"figure={figure.name}: {metric}: no run measured it", metric, measured))
     matplotlib.use("Agg")
     figure = figure.replace(note=" ".join(figure.note.split()))
-    with naming(target):
+    with name_in_errors(target):
         target.mkdir(parents=True, exist_ok=True)
         report = times.report if figure.times else _report
         findings, caption, own = report(frame, figure, target)
@@ -147,7 +147,9 @@ def show(findings: pd.DataFrame, figure: Figure, console: Console) -> None:
     claims = findings.groupby(["number", "statement"], sort=False)
     tallies = [{"claim": number} | markdown.tally(some, figure) | {"": text} for (number, text), some in claims]
     heads = dict.fromkeys(head for tally in tallies for head in tally if head)
-    tables.show(console, [*heads, ""], [[str(tally.get(head, "–")) for head in (*heads, "")] for tally in tallies])
+    tables.print_table(
+        console, [*heads, ""], [[str(tally.get(head, "–")) for head in (*heads, "")] for tally in tallies]
+    )
 
 
 def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:

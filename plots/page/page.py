@@ -13,7 +13,7 @@ from matplotlib.colors import is_color_like, to_hex, to_rgb
 from plotly.offline import get_plotlyjs
 from pydantic_core import to_json
 
-from common.files import regular
+from common.files import require_regular
 from plots.runs.best import ends_above_its_start, mark_best, rule_in_words
 from plots.runs.columns import AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
@@ -121,8 +121,8 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
     for file in sorted(results_dir.glob("figures/*/claims.csv")):
         report = file.with_name("report.md")
         try:
-            claims = pd.read_csv(regular(file), dtype=str, keep_default_na=False).to_dict("records")
-            note = re.search(r"^\*\*(.+)\*\*$", regular(report).read_text(), re.MULTILINE)
+            claims = pd.read_csv(require_regular(file), dtype=str, keep_default_na=False).to_dict("records")
+            note = re.search(r"^\*\*(.+)\*\*$", require_regular(report).read_text(), re.MULTILINE)
         except (OSError, ValueError) as error:
             print(f"left out: {file}: damaged ({error}); delete it or make the figure again", file=sys.stderr)
             continue

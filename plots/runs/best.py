@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from plots.runs.columns import column, higher_is_better, in_words, metric_among, sign
 from plots.runs.read import RunRecord
 from plots.runs.seeds import repeated
@@ -211,5 +211,5 @@ def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: s
     metrics = [name for name in columns if column(name).is_measured]
     rules = {f"{of}_{name}": Rule(name, of) for of in SELECTABLE for name in metrics}
     if text not in rules:
-        raise UsageError(f"{who}: {unknown(f'select={text}: no such choice', text, rules)}")
+        raise UsageError(f"{who}: {explain_unknown(f'select={text}: no such choice', text, rules)}")
     return rules[text]

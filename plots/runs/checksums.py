@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from common.files import regular
+from common.files import require_regular
 
 KEY = "crc32"
 
@@ -62,7 +62,7 @@ def as_row(row: Mapping[str, Any], before: int) -> tuple[bytes, int]:
 
 def read(file: Path) -> bytes:
     """A JSON or YAML file of a run. Raises ValueError unless it ends in the checksum of its content and run."""
-    with regular(file).open("rb") as stream:
+    with require_regular(file).open("rb") as stream:
         content = stream.read(min(LARGEST, os.fstat(stream.fileno()).st_size))  # no larger buffer than needed
     tail = _JSON if content.endswith(_JSON) else _YAML
     if content != _ended(content[: -_DIGITS - len(tail)], tail, begin(id_of(file.parent))):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from common.errors import UsageError
-from common.names import meant, unknown
+from common.names import closest_name, explain_unknown
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,9 @@ def check_rule(rule: str) -> None:
     of, _, name = rule.partition("_")
     if not column(name).better or column(name).filled_by == "figure":
         known = (one for one in (_OURS | _declared).values() if one.better and one.filled_by != "figure")
-        raise UsageError(unknown(f"select={rule}: no such choice", rule, [f"{of}_{one.name}" for one in known]))
+        raise UsageError(
+            explain_unknown(f"select={rule}: no such choice", rule, [f"{of}_{one.name}" for one in known])
+        )
 
 
 def metric_among(measured: Iterable[str], *declared: str | None) -> str | None:
@@ -155,4 +157,4 @@ def metric_among(measured: Iterable[str], *declared: str | None) -> str | None:
 
 def misspelt(metric: str) -> str | None:
     """The column that a name looks like without being one; a user's task may measure what it likes."""
-    return None if metric in {*_OURS, *_declared} else meant(metric, _OURS, cutoff=0.88)
+    return None if metric in {*_OURS, *_declared} else closest_name(metric, _OURS, cutoff=0.88)

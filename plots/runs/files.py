@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic_core import from_json
 
-from common.files import regular
+from common.files import require_regular
 from plots.runs import checksums
 
 CONFIG, ENVIRONMENT, STATUS, METRICS = "config.yaml", "environment.json", "status.json", "metrics.jsonl"
@@ -70,7 +70,7 @@ def _object(begin: bytes) -> dict[str, Any]:
 def read_lines(folder: Path) -> Iterator[bytes]:
     """The verified lines of metrics.jsonl; a run may be in the middle of the last one, which is left out."""
     file = folder / METRICS
-    with regular(file).open("rb") as stream:
+    with require_regular(file).open("rb") as stream:
         yield from checksums.verify_rows(iter(partial(stream.readline, checksums.LONGEST), b""), file)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.errors import UsageError
-from common.files import regular
-from common.names import unknown
+from common.files import require_regular
+from common.names import explain_unknown
 from plots.runs.files import FILES
 from plots.runs.read import RunRecord, open_run
 
@@ -77,7 +77,7 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
         there = {name for name, _ in named}
         for name in wanted:
             if name not in there:
-                raise UsageError(unknown(f"{key}={name}: no run has it", name, sorted(there)))
+                raise UsageError(explain_unknown(f"{key}={name}: no run has it", name, sorted(there)))
         chosen = [run for name, run in named if name in wanted]
     return chosen
 
@@ -86,11 +86,12 @@ def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[R
     """The runs of a study. Raises UsageError where there is none by that name."""
     runs, sweeps = list(runs), results_dir / "sweeps"
     listed = {
-        str(file.parent.relative_to(sweeps)): regular(file).read_text().split() for file in sweeps.rglob("cells.txt")
+        str(file.parent.relative_to(sweeps)): require_regular(file).read_text().split()
+        for file in sweeps.rglob("cells.txt")
     }
     begun = {str(run.study) for run in runs if run.study}
     if study not in {*listed, *begun}:
-        raise UsageError(unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
+        raise UsageError(explain_unknown(f"study={study}: no run has it", study, sorted({*listed, *begun})))
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from pydantic_core import from_json
 
-from common.files import regular
+from common.files import require_regular
 from plots.runs import checksums
 from plots.runs.columns import declare, metric_among
 from plots.runs.files import (
@@ -119,7 +119,7 @@ class RunRecord:
         import numpy as np
 
         size, digest = self.verified
-        content = regular(self.folder / METRICS).read_bytes()[:size]
+        content = require_regular(self.folder / METRICS).read_bytes()[:size]
         if crc32(content) != digest:
             content = b"".join(read_lines(self.folder))
         rows = from_json(b"[%b]" % content[:-1].replace(b"\n", b","))  # in a third of json.loads' time
@@ -238,7 +238,7 @@ def _checked(run: RunRecord) -> RunRecord:
 
 def _is_free(lock: Path) -> bool:
     """Whether no process is at the run: whether its lock could be shared, which is given back at once."""
-    with suppress(FileNotFoundError), regular(lock).open("rb") as file:
+    with suppress(FileNotFoundError), require_regular(lock).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:  # held, or on a file system that cannot tell

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from common.errors import UsageError
-from common.names import unknown
+from common.names import explain_unknown
 from plots.runs.best import Rule, metric_of, ranked
 from plots.runs.columns import AXES, higher_is_better, sign
 from plots.runs.read import RunRecord, beside
@@ -52,7 +52,7 @@ class Results(pd.DataFrame):
         if metric not in self:
             raise ValueError(f"{metric}: no run has this metric")
         if x not in self:
-            raise UsageError(unknown(f"x={x}: no such column", x, AXES))
+            raise UsageError(explain_unknown(f"x={x}: no such column", x, AXES))
         wanted = [levels] if isinstance(levels, int | float) else list(levels)
         return self._told(bits_to_reach(self._by_method(), metric, wanted, x).drop(columns="label"))
 

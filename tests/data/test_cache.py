@@ -11,7 +11,7 @@ import pytest
 
 from common import files
 from common.errors import DataError
-from common.files import held
+from common.files import hold_lock
 from data import cache
 
 ARRAYS = {"a": np.arange(1000, dtype="<i4"), "b": np.linspace(0, 1, 500).reshape(50, 10)}
@@ -34,7 +34,7 @@ def same(arrays: cache.Arrays) -> bool:
 
 def test_atomic_replaces_only_when_done(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file"
-    with files.atomic(target) as temporary:
+    with files.atomic_write(target) as temporary:
         temporary.write_text("first")
         assert not target.exists()
         assert temporary.parent == target.parent
@@ -47,7 +47,7 @@ def test_atomic_replaces_only_when_done(tmp_path: Path) -> None:
 def test_atomic_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_text("old")
-    with suppress(KeyboardInterrupt), files.atomic(target) as temporary:
+    with suppress(KeyboardInterrupt), files.atomic_write(target) as temporary:
         temporary.write_text("half")
         raise KeyboardInterrupt
     assert target.read_text() == "old"
@@ -59,7 +59,7 @@ def test_atomic_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
 def test_a_cache_is_built_once_and_again_when_damaged(tmp_path: Path, name: str, how: str) -> None:
     folder, build = tmp_path / "sub" / "x", Builder()
     for _ in range(2):
-        assert same(cache.cached(folder, build))
+        assert same(cache.load_cached(folder, build))
     assert build.calls == 1
     assert sorted(path.name for path in folder.parent.iterdir()) == ["x", "x.lock"]
     content = bytearray((folder / name).read_bytes())
@@ -68,20 +68,20 @@ def test_a_cache_is_built_once_and_again_when_damaged(tmp_path: Path, name: str,
     if how != "remove":
         (folder / name).write_bytes(content if how == "flip a byte" else content[:-9])
     for _ in range(2):
-        assert same(cache.cached(folder, build))
+        assert same(cache.load_cached(folder, build))
     assert build.calls == 2
 
 
 def test_who_writes_into_a_mapped_array_changes_no_file(tmp_path: Path) -> None:
     for _ in ("built", "read"):
-        mapped = cache.cached(tmp_path / "x", Builder())
+        mapped = cache.load_cached(tmp_path / "x", Builder())
         mapped["a"][:] = -1
         assert mapped["a"][7] == -1
-        assert same(cache.cached(tmp_path / "x", dict))
+        assert same(cache.load_cached(tmp_path / "x", dict))
 
 
 def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not(tmp_path: Path) -> None:
-    with files.atomic(tmp_path / "file") as temporary:
+    with files.atomic_write(tmp_path / "file") as temporary:
         temporary.touch()
 
     def half(writer: int) -> Path:
@@ -94,7 +94,7 @@ def test_halves_of_killed_processes_are_removed_and_those_of_living_ones_are_not
     living, *_ = half(os.getppid()), half(ended.pid), half(os.getpid()), half(2**70)
     foreign = tmp_path / ".file.0123.tmp"
     foreign.touch()
-    files.remove_halves(tmp_path.glob(".*.tmp"))
+    files.remove_partial_files(tmp_path.glob(".*.tmp"))
     assert set(tmp_path.iterdir()) == {living, foreign, tmp_path / "file"}
 
 
@@ -102,16 +102,16 @@ def test_lock_that_is_never_released(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cache, "PATIENCE", 0.1)
     folder, build = tmp_path / "x", Builder()
     with (
-        held(tmp_path / "x.lock", "data set", "data_dir", 0),
+        hold_lock(tmp_path / "x.lock", "data set", "data_dir", 0),
         ThreadPoolExecutor(1) as other,
-        pytest.raises(DataError, match=f"^{tmp_path}: another process is at this data set; wait for it or stop it$"),
+        pytest.raises(DataError, match=f"^{tmp_path}: another process uses this data set; wait for it or stop it$"),
     ):
-        other.submit(cache.cached, folder, build).result()
+        other.submit(cache.load_cached, folder, build).result()
     assert not build.calls
-    assert same(cache.cached(folder, build))
+    assert same(cache.load_cached(folder, build))
 
 
 def test_lock_where_none_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert same(cache.cached(tmp_path / "file" / "x", Builder()))
+    assert same(cache.load_cached(tmp_path / "file" / "x", Builder()))
     assert (tmp_path / "file").read_text() == ""

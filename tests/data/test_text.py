@@ -84,7 +84,7 @@ def test_markov_texts_are_keyed_and_a_longer_one_goes_on() -> None:
 def test_the_entropy_rate_in_the_docstring_is_the_loss_of_the_source_itself() -> None:
     """By the law of large numbers: the mean surprise of a long text under the chances it was drawn with."""
     length = 200000
-    found, p = markov(length), source.chances(0)
+    found, p = markov(length), source.transition_probabilities(0)
     places = np.searchsorted(source.ALPHABET, found.characters)
     surprise = -np.log(p[places[:-2], places[1:-1], places[2:]])
     spread = surprise.std() / math.sqrt(length) * 4  # neighbours are dependent
@@ -124,7 +124,7 @@ def test_a_shard_that_was_cut_is_named(tmp_path: Path, size: int) -> None:
     write_shard(file, [1, 2], said=1)
     file.write_bytes(file.read_bytes()[:size])
     with pytest.raises(DataError, match=rf"fineweb_train_000001\.bin: has {size} bytes and begins with .*truncated"):
-        token_shards.shard(file)
+        token_shards.read_shard(file)
 
 
 def test_python_s_sources_are_the_same_twice() -> None:

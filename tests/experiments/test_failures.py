@@ -14,8 +14,8 @@ import pytest
 from run_support import SMALL, contents, go, halted, rows, status, timeless, where
 
 from common import files
-from common.errors import exit_with_message, is_full
-from common.files import atomic, naming
+from common.errors import exit_with_message, is_disk_full
+from common.files import atomic_write, name_in_errors
 from experiments.run_store.folder import RunFolder
 
 
@@ -59,7 +59,7 @@ def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.Captur
     path = where(*SMALL, results)
     with RunFolder(path).locked():
         assert halted([*SMALL, results]) == 1
-    assert f"{path}: another process is at this run" in capsys.readouterr().err
+    assert f"{path}: another process uses this run" in capsys.readouterr().err
     assert go(*SMALL, results) == path
     assert status(path)["status"] == "finished"
 
@@ -208,9 +208,9 @@ def test_wherever_a_file_cannot_be_put_in_place(fine, name, results, tmp_path, m
     ids=str,
 )
 def test_what_says_that_there_is_no_room(error, full, tmp_path, capsys):
-    assert is_full(error) == full
+    assert is_disk_full(error) == full
     target = tmp_path / "folder" / "file"
-    for writing in (naming, atomic):
+    for writing in (name_in_errors, atomic_write):
         ending = pytest.raises(SystemExit if full or isinstance(error, OSError) else RuntimeError)
         with ending, exit_with_message(), writing(target):
             raise error

@@ -18,7 +18,7 @@ from rich.console import Console
 from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
 from waiting import exit_status
 
-from common.errors import visible
+from common.errors import escape_controls
 from common.progress import Display
 from experiments import status
 from experiments.check import main
@@ -156,8 +156,8 @@ SIGNS = ["\n", "\r", "\x1b[2J", "\x07", "\x00", "\x7f", "\x9b1m", "\u2028", "\u2
 
 @pytest.mark.parametrize("sign", SIGNS, ids=ascii)
 def test_each_of_them_is_written_out(sign: str) -> None:
-    assert visible(f"é{sign}b") == f"é{ascii(sign)[1:-1]}b"
-    assert visible(f"é{sign}b", allowed=sign) == f"é{sign}b"
+    assert escape_controls(f"é{sign}b") == f"é{ascii(sign)[1:-1]}b"
+    assert escape_controls(f"é{sign}b", allowed=sign) == f"é{sign}b"
 
 
 def test_what_other_people_s_folders_hold(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

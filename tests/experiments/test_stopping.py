@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from run_support import RANDOM, SMALL, go, halted, rows, status, timeless, where
 
-from common.signals import stops
+from common.signals import stop_signals
 
 SHORT = {
     "random": (*SMALL, *RANDOM, "rounds=23", "checkpoint_every=7"),
@@ -47,11 +47,11 @@ def test_stopped_then_resumed_is_as_if_never_stopped(which, how, round, uninterr
 
 
 def test_a_run_in_a_thread_of_its_own_takes_no_signals(results: str) -> None:
-    parts, handlers = [*SHORT["random"], results], [signal.getsignal(number) for number in stops()]
+    parts, handlers = [*SHORT["random"], results], [signal.getsignal(number) for number in stop_signals()]
     with ThreadPoolExecutor(1) as threads:
         rows = threads.submit(go, *parts).result()
     assert timeless(rows)[-1]["round"] > 0
-    assert [signal.getsignal(number) for number in stops()] == handlers
+    assert [signal.getsignal(number) for number in stop_signals()] == handlers
 
 
 @pytest.mark.slow

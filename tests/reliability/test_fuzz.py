@@ -203,7 +203,7 @@ def test_an_archive_gives_the_set_or_is_refused(
     changed = gzip.compress(edited(gzip.decompress(archive), edits), 1) if within else edited(archive, edits)
     place = tmp_path_factory.getbasetemp() / "set.tar.gz"
     place.write_bytes(changed)
-    check = partial(pinned._checked, "cifar10", digest(arrays.values()), cifar10._read, place)
+    check = partial(pinned._check, "cifar10", digest(arrays.values()), cifar10._read, place)
     found, refusal = tried(DataError, check, place, "put it back")
     if found is None:
         assert str(place) in refusal
