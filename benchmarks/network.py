@@ -32,7 +32,7 @@ from benchmarks.contestants import BATCH, D
 from common.errors import RunError, exit_with_message
 from experiments.run_store.environment import environment
 from plots.figure.markdown import row_table
-from plots.request import chosen, parse, words
+from plots.request import parse, parse_words, require_choice
 from plots.runs.network import FORMS
 
 OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
@@ -101,8 +101,8 @@ def report(rows: pd.DataFrame, load: float) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    request = parse(words("benchmarks.network", __doc__, arguments), {"long": "false"})
-    is_long = chosen("long", request["long"], ("true", "false")) == "true"
+    request = parse(parse_words("benchmarks.network", __doc__, arguments), {"long": "false"})
+    is_long = require_choice("long", request["long"], ("true", "false")) == "true"
     load = os.getloadavg()[0]
     counts, latencies, turns = (NODES, LATENCIES, 3) if is_long else (NODES[:1], LATENCIES[:1], 2)
     measured = []

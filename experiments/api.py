@@ -25,8 +25,8 @@ from common.progress import Display
 from experiments.config.compose import composing, split
 from experiments.config.identity import of as identity
 from experiments.config.run import LAUNCH, load_run
-from plots.request import folder
-from plots.runs.find import chosen_runs
+from plots.request import require_folder
+from plots.runs.find import choose_runs
 from plots.runs.read import RunRecord, open_run
 from plots.runs.results import Results, results
 
@@ -63,10 +63,10 @@ def load(
 
     Damaged and unfinished ones are left out with a notice on standard error. Raises UsageError where there are none.
     """
-    place = folder("results_dir", results_dir)
+    place = require_folder("results_dir", results_dir)
     given = {"task": task, "algorithm": algorithm, "seed": seed}
     names = {key: ",".join(map(str, [some] if isinstance(some, str | int) else some)) for key, some in given.items()}
-    every = chosen_runs(place, study, **names)
+    every = choose_runs(place, study, **names)
     runs = [run for run in every if run.is_finished]
     if left := len(every) - len(runs):
         print(f"not finished, so left out: {left} of {len(every)} chosen runs below {place}", file=sys.stderr)

@@ -26,7 +26,7 @@ from experiments.loggers.logger import build_logger, name_of, one_line
 from experiments.loggers.wandb_logger import WandbLogger, bits_to, group, ids, mode_and_reason
 from experiments.reproduce import move_overrides
 from plots.figure.spec import Figure, Panel
-from plots.request import words
+from plots.request import parse_words
 from plots.runs.columns import column, in_words
 
 WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
@@ -87,7 +87,7 @@ def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[A
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = words("experiments.dashboard", __doc__, arguments)
+    given = parse_words("experiments.dashboard", __doc__, arguments)
     with exit_with_message():
         of_logger, others = split(given, ["logger"])
         logger = build_logger(load_run(["logger=wandb", *of_logger]))

@@ -39,7 +39,7 @@ from experiments.orchestration import plan
 from experiments.orchestration.sweep import run_all
 from experiments.run_store.environment import environment
 from experiments.training.build import build_algorithm, check
-from plots.request import words
+from plots.request import parse_words
 
 _OWN = ("track", "algorithm", "name", "seeds", "packages")
 _METHOD = ("algorithm", "compressor", "update", "partition")
@@ -48,7 +48,7 @@ say = partial(print, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = words("experiments.enter", __doc__, arguments)
+    given = parse_words("experiments.enter", __doc__, arguments)
     with exit_with_message():
         if place_of() is not None:
             raise UsageError("start this command as one process; ranks=N gives every run N processes")

@@ -26,14 +26,14 @@ from experiments.entries.entry import Entry, find, read_with_rows
 from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
 from plots.leaderboard import claims, statistics
-from plots.leaderboard.ranking import ALL, Levels, by_level, in_words, rank
-from plots.request import asked
+from plots.leaderboard.ranking import ALL, Levels, in_words, needs_by_level, rank
+from plots.request import open_request
 
 DEFAULTS = {"track": "", "results_dir": "results", "out": "", "packages": "[]"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    with asked("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
+    with open_request("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
         packages = packages_of([f"packages={request['packages']}"])
         names = tracks or [name for name in choices("leaderboard", roots(packages)) if _folders(name, results_dir)]
@@ -56,7 +56,7 @@ def ranking(track: str, results_dir: str | Path = "results", packages: Sequence[
     """
     found = read_track(track, packages)
     frame, goals = rows(found, entries(found, results_dir)), goals_of(found)
-    return rank(frame, goals, by_level(frame, goals), len(found.seeds))[0]
+    return rank(frame, goals, needs_by_level(frame, goals), len(found.seeds))[0]
 
 
 def show(track: Track, results_dir: str | Path, target: Path) -> None:
@@ -65,7 +65,7 @@ def show(track: Track, results_dir: str | Path, target: Path) -> None:
 
     console = Console(soft_wrap=True, highlight=False, markup=False)
     frame, goals = rows(track, entries(track, results_dir)), goals_of(track)
-    levels = by_level(frame, goals)
+    levels = needs_by_level(frame, goals)
     found, pairs = rank(frame, goals, levels, len(track.seeds))
     told = judged(levels)
     for level in found["level"].unique():

@@ -28,11 +28,11 @@ from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from plots.request import NETWORK, asked, chosen, chosen_runs, network, positive
+from plots.request import NETWORK, choose_runs, open_request, parse_network, parse_positive, require_choice
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
-from plots.runs.network import pays, seconds_to
-from plots.runs.variants import distinguish, latest, variant_rows
+from plots.runs.network import paying_bandwidths, seconds_to
+from plots.runs.variants import distinguish, select_latest, variant_rows
 
 DEFAULTS = {
     **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
@@ -41,7 +41,7 @@ DEFAULTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    with asked("experiments.network_time", __doc__, arguments, DEFAULTS) as request:
+    with open_request("experiments.network_time", __doc__, arguments, DEFAULTS) as request:
         show(request, Console(soft_wrap=True, highlight=False, markup=False))
 
 
@@ -52,17 +52,17 @@ def show(request: dict[str, str], console: Console) -> None:
     """
     if not request["level"]:
         raise UsageError("level=: give the value of y to reach, such as y=test_accuracy level=0.9")
-    level = positive("level", request["level"])
+    level = parse_positive("level", request["level"])
     networks = [
-        network({**request, "network.workers": n, "network.bandwidth": bandwidth, "network.topology": topology})
+        parse_network({**request, "network.workers": n, "network.bandwidth": bandwidth, "network.topology": topology})
         for n in request["network.workers"].split(",")
         for bandwidth in request["network.bandwidth"].split(",")
         for topology in request["network.topology"].split(",")
     ]
-    runs = chosen_runs(request)
-    frame = variant_rows(latest(distinguish(runs)))
+    runs = choose_runs(request)
+    frame = variant_rows(select_latest(distinguish(runs)))
     measured = dict.fromkeys(name for run in runs for name in run.rows)
-    y = chosen("y", request["y"], [name for name in measured if column(name).filled_by == "task"])
+    y = require_choice("y", request["y"], [name for name in measured if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
     for task, rows in frame.groupby("task", sort=False):
         times = seconds_to(rows, y, level, networks)
@@ -72,7 +72,7 @@ def show(request: dict[str, str], console: Console) -> None:
         wide = wide[[*dict.fromkeys(times["label"])]].reset_index()
         wide = wide.map(lambda value: "–" if math.isnan(value) else f"{value:.4g}")
         tables.print_table(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
-        for _, label, workers, least, greatest in pays(times).reset_index().itertuples(index=False):
+        for _, label, workers, least, greatest in paying_bandwidths(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
 

@@ -43,8 +43,8 @@ from experiments.leaderboard import entries, goals_of, rows
 from experiments.models.flat import FlatModel
 from experiments.training.build import build_algorithm
 from plots.leaderboard import statistics
-from plots.leaderboard.ranking import by_level
-from plots.request import asked, chosen, folder, network, parse, positive
+from plots.leaderboard.ranking import needs_by_level
+from plots.request import open_request, parse, parse_network, parse_positive, require_choice, require_folder
 from plots.runs.network import Network, seconds
 
 DEFAULTS = {
@@ -66,7 +66,7 @@ LARGE = 2**24
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    with asked("experiments.plan", __doc__, arguments, DEFAULTS) as request:
+    with open_request("experiments.plan", __doc__, arguments, DEFAULTS) as request:
         found, console = plan(**request), Console(soft_wrap=True, highlight=False, markup=False)
         text = found.head(5).map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value))
         text["seconds"] += " [" + text["low"] + ", " + text["high"] + "]"
@@ -88,10 +88,10 @@ def plan(**request: object) -> pd.DataFrame:
     if missing := [key for key in ("workers", "bandwidth", "step") if not given[key]]:
         raise UsageError(f"{missing[0]}=: not given; --help explains the keys")
     if given["results_dir"] != DEFAULTS["results_dir"]:
-        folder("results_dir", given["results_dir"])
+        require_folder("results_dir", given["results_dir"])
     link = {"bandwidth": quantity("bandwidth", given["bandwidth"], "Mbit"), "workers": given["workers"]}
     link |= {"latency": quantity("latency", given["latency"]), "computing": quantity("step", given["step"])}
-    where = network({key: str(value) for key, value in link.items()}, prefix="")
+    where = parse_network({key: str(value) for key, value in link.items()}, prefix="")
     compressing, layout = quantity("compressing", given["compressing"]), layout_of(given["model"], given["d"])
     runs = contenders(given["track"], given["level"], layout, where.workers or 1, given["results_dir"])
     found = advise(times(runs, where, compressing))
@@ -114,7 +114,7 @@ def layout_of(model: str, d: str) -> Layout:
     if bool(model) == bool(d):
         raise UsageError("model=, d=: give one of them, such as model=resnet18 or d=25e6")
     if d:
-        total = math.ceil(positive("d", d))
+        total = math.ceil(parse_positive("d", d))
         side = 2 ** max(10, round(math.log2(total / 64) / 2))  # so that a large model has few matrices
         matrices = [("matrix", (side, side), "matrix")] * (total // side**2)
         return laid_out([*matrices, ("rest", (total % side**2,), "vector")])  # type: ignore[list-item]
@@ -141,8 +141,8 @@ def contenders(
     """
     found = read_track(track)
     there = entries(found, results_dir)
-    levels = [pd.concat(needs.values()) for _, needs in by_level(rows(found, there), goals_of(found))]
-    level = chosen("level", level or str(len(levels)), [str(number + 1) for number in range(len(levels))])
+    levels = [pd.concat(needs.values()) for _, needs in needs_by_level(rows(found, there), goals_of(found))]
+    level = require_choice("level", level or str(len(levels)), [str(number + 1) for number in range(len(levels))])
     needs = levels[int(level) - 1]
     is_there = needs["bits"].notna().groupby("algorithm").all()
     able = [entry for name, (entry, _) in there.items() if is_there.get(name)]
@@ -222,7 +222,7 @@ def advise(runs: pd.DataFrame) -> pd.DataFrame:
     entries = best.assign(exchanges=best["stages"].clip(upper=1) * best["round"]).groupby("algorithm")
     means = entries[["round", "Mbit", "exchanges"]].agg(stats.gmean)
     table = entries[["label", "how", "form", "is_whole", "period", "note"]].first().join(means)
-    each, _ = statistics.over_tasks(best)  # seconds, a row for each seed
+    each, _ = statistics.average_tasks(best)  # seconds, a row for each seed
     intervals = (statistics.geometric_interval(each[name].dropna().to_numpy()) for name in table.index)
     table["seconds"], table["low"], table["high"] = zip(*intervals, strict=True)
     off = np.exp(np.hypot(np.log(table["seconds"] / table["low"]), np.log(ERROR)))

@@ -14,12 +14,12 @@ from common.errors import RunError, UsageError
 from common.names import explain_unknown
 from experiments.figures import committed
 from plots.figure.publish import publish
-from plots.request import answering, words
+from plots.request import parse_words, report_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    with answering():
-        asked = words("experiments.redraw", __doc__, arguments, "figure")
+    with report_errors():
+        asked = parse_words("experiments.redraw", __doc__, arguments, "figure")
         names = [word for word in asked if not word.startswith("out=")]
         out = Path(next((word.removeprefix("out=") for word in asked if word not in names), "results/redrawn"))
         tables = committed.tables()

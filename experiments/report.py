@@ -23,7 +23,7 @@ from pathlib import Path
 
 from common.errors import UsageError
 from common.files import atomic_write
-from plots.request import NETWORK, Write, asked, chosen_runs, folder, network, write, write_rows
+from plots.request import NETWORK, Write, choose_runs, open_request, parse_network, require_folder, write, write_rows
 from plots.runs import find
 from plots.runs.find import CHOOSING
 
@@ -31,8 +31,8 @@ DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    with asked("experiments.report", __doc__, arguments, DEFAULTS) as request:
-        print(write(request, folder("results_dir", request["results_dir"]) / "report.html", WRITES))
+    with open_request("experiments.report", __doc__, arguments, DEFAULTS) as request:
+        print(write(request, require_folder("results_dir", request["results_dir"]) / "report.html", WRITES))
 
 
 def _check_no_axes(request: Mapping[str, str]) -> None:
@@ -46,9 +46,9 @@ def _page(request: Mapping[str, str], target: Path) -> str:
     from plots.page.page import as_html, page_data, read_figures  # which takes a second to import
 
     place, seen_from = Path(request["results_dir"]), target.parent
-    runs = find.chosen_runs(place, **{key: request[key] for key in CHOOSING})
+    runs = find.choose_runs(place, **{key: request[key] for key in CHOOSING})
     made, figures = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), read_figures(place, seen_from)
-    content = page_data(runs, figures, made, request["study"], seen_from, network(request))
+    content = page_data(runs, figures, made, request["study"], seen_from, parse_network(request))
     with atomic_write(target) as file:
         file.write_text(as_html(content))
     return f"{len(runs)} run{'s' * (len(runs) != 1)}"
@@ -59,7 +59,7 @@ def _rows(request: Mapping[str, str], target: Path) -> str:
     from plots.runs.network import modelled_seconds
     from plots.runs.results import results
 
-    modelled, frame = network(request), results(chosen_runs(request))
+    modelled, frame = parse_network(request), results(choose_runs(request))
     curves = frame.assign(algorithm=frame["method"])
     write_rows(frame.assign(modelled_seconds=modelled_seconds(curves, modelled)), target)
     return "rows"
@@ -67,9 +67,9 @@ def _rows(request: Mapping[str, str], target: Path) -> str:
 
 def _tables(request: Mapping[str, str], target: Path) -> str:
     from plots.latex import latex_tables
-    from plots.plot import axis, chosen_rows  # which, with what it imports, takes a second
+    from plots.plot import axis, choose_rows  # which, with what it imports, takes a second
 
-    x, frame = axis(request), chosen_rows(request)
+    x, frame = axis(request), choose_rows(request)
     tables = latex_tables(frame, request["y"], x)
     with atomic_write(target) as file:
         file.write_text(tables)

@@ -79,14 +79,14 @@ def application(composed: DictConfig) -> None:
 
 def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> None:
     from experiments.figures.committed import report_beside
-    from plots.figure.publish import publish, rows_of, show
+    from plots.figure.publish import print_tallies, publish, rows_of
 
     displays = {place: (run.task.display, run.algorithm.display) for place, run in places.items()}
     findings = publish(rows_of(places, figure, displays), figure, target)
     console = Console()
     report_beside(figure, target, console)
     if figure.claims:
-        show(findings, figure, console)
+        print_tallies(findings, figure, console)
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
 
 

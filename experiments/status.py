@@ -21,7 +21,7 @@ from common import tables
 from common.errors import escape_controls
 from common.progress import format_duration
 from experiments.run_store.code import changes, listed
-from plots.request import answering, folder, parse, words
+from plots.request import parse, parse_words, report_errors, require_folder
 from plots.runs.columns import higher_is_better
 from plots.runs.find import CHOOSING, find, select
 from plots.runs.read import STATES, RunRecord
@@ -32,12 +32,14 @@ COLUMNS = ("state", "rounds", "bits", "metric", "left", "task", "algorithm", "n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    given = words("experiments.status", __doc__, arguments, "DIR | key=value")
-    with answering():
+    given = parse_words("experiments.status", __doc__, arguments, "DIR | key=value")
+    with report_errors():
         defaults = {**dict.fromkeys(CHOOSING, ""), "results_dir": "results"}
         request = parse([word for word in given if "=" in word], defaults)
         usual = request.pop("results_dir")
-        places = [folder("results_dir", word) for word in [word for word in given if "=" not in word] or [usual]]
+        places = [
+            require_folder("results_dir", word) for word in [word for word in given if "=" not in word] or [usual]
+        ]
         show([run for place in places for run in select(find(place), place, **request)], Console())
 
 

@@ -1,1 +1,1 @@
-"""Figures and claims from run folders alone."""
+"""Figures and claims, made from run folders alone."""

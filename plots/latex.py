@@ -1,6 +1,6 @@
-r"""Tables for a paper: best step sizes, where they end and bits to levels, in LaTeX with booktabs.
+r"""Tables for a paper in LaTeX: best step sizes, final metrics and bits to levels.
 
-A file of them is \input into a document that has \usepackage{booktabs}.
+Include the file by \input. The document needs \usepackage{booktabs}.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from plots.claims.check import short_exponent
 from plots.runs.best import rule_in_words
 from plots.runs.columns import higher_is_better, in_words
 from plots.runs.results import bits_to_reach, finals, usual_levels
-from plots.runs.seeds import about_axes, repeated, seeds_in_words
+from plots.runs.seeds import describe_axes, has_several_seeds, seeds_in_words
 
 _ESCAPED = str.maketrans({
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -20,10 +20,10 @@ _ESCAPED = str.maketrans({
 
 
 def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
-    """The tables of rows of `plots.runs.variants.variant_rows`.
+    """Return the tables of rows of `plots.runs.variants.variant_rows`.
 
-    `metric` is each task's own unless it is given, and `x` what it costs to get to its levels. Raises ValueError for
-    a metric that no run has.
+    `metric`: empty for each task's own. `x`: the column counted until a level. Raises ValueError for a metric that
+    no run has.
     """
     found = finals(frame, metric)
     chosen = frame.merge(found[["task", "algorithm", "lr"]])
@@ -50,20 +50,20 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
                 reached = bits_to_reach(rows, metric, levels, x)
                 goal = f"{in_words(x)} until the {in_words(metric)} reaches a level"
                 costs = _spread(reached, (x, f"{x}_min", f"{x}_max"))
-                about = f"{rows['task_label'].iloc[0]}: {goal}. {about_axes(rows).get(x, '')}"
+                about = f"{rows['task_label'].iloc[0]}: {goal}. {describe_axes(rows).get(x, '')}"
                 parts.append(_table(reached, "level", costs, f"{about} {_seeds(rows, [task], 'mean')}"))
     return "\n".join(parts)
 
 
 def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
     rows = frame[frame["task"].isin([*tasks])]
-    if not repeated(rows):
+    if not has_several_seeds(rows):
         return ""
     return f"Of several seeds ({seeds_in_words(rows)}) the {mean}, with the least and the greatest."
 
 
 def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """A mean, and the least and the greatest where these differ."""
+    """Means as text, with the least and the greatest if these differ."""
     values = rows.reindex(columns=list(names)).astype(float).itertuples(index=False)
     return [
         "--" if mean != mean else short_exponent(f"{mean:.3g}" + (f" [{low:.3g}, {high:.3g}]" if low < high else ""))
@@ -72,7 +72,7 @@ def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def _table(rows: pd.DataFrame, across: str, cells: Sequence[str] | pd.Series, caption: str) -> str:
-    """A method a line, a task or a level a column."""
+    """A LaTeX table: a row for each method, a column for each task or level."""
     grid = rows.assign(cell=cells).pivot(index="label", columns=across, values="cell").fillna("--")
     grid = grid.reindex(index=list(rows["label"].unique()), columns=list(rows[across].unique())).rename(columns=str)
     style = grid.rename_axis(index=None, columns="Method").style

@@ -1,23 +1,23 @@
-"""A picture of runs that are there.
+"""Draw a picture of existing runs.
 
     python -m plots.plot x=bits y=grad_norm task=logreg/a9a algorithm=cd_adam,ef21
     python -m plots.plot x=modelled_seconds network.bandwidth=10 y=test_accuracy task=digits seed=0 out=digits.pdf
 
 x         bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds
 y         a column of metrics.jsonl, such as grad_norm, train_loss or test_accuracy
-task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
-study     a sweep's or figure's name, whose runs alone are meant
+task, algorithm, seed, state      one, or several separated by commas; default: all
+study     a sweep's or figure's name: only its runs
 lr        best | a step size
-x_scale, y_scale           log | linear; bits, modelled seconds, losses, norms and errors are log unless said
+x_scale, y_scale           log | linear; default log for bits, modelled seconds, losses, norms and errors
 network.bandwidth (Mbit/s), network.latency (ms, one way), network.overlap (true: messages leave while computing)
 network.computing     milliseconds a round; empty: each method's as measured
-network.workers       how many there would be; empty: as in the run
+network.workers       number of workers; empty: as in the run
 network.inside_bandwidth, network.inside_latency     of links inside groups of workers; empty: as between groups
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
 width     of the picture in inches
-results_dir    where the runs lie
-out            a picture (.pdf, .png, .svg, .jpg; <results_dir>/plots/<y>-over-<x>.png unless said), beside
-               which its curves are left as .csv
+results_dir    the folder of the runs
+out            a picture (.pdf, .png, .svg, .jpg; default <results_dir>/plots/<y>-over-<x>.png), with its
+               curves as .csv beside it
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,16 +30,26 @@ import pandas as pd
 from common.errors import UsageError
 from plots.figure import curves
 from plots.figure.spec import Panel
-from plots.request import NETWORK, PICTURES, asked, chosen, chosen_runs, network, positive, write, write_rows
+from plots.request import (
+    NETWORK,
+    PICTURES,
+    choose_runs,
+    open_request,
+    parse_network,
+    parse_positive,
+    require_choice,
+    write,
+    write_rows,
+)
 from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import about_axes, about_runs, at_mean_costs, in_order, seeds_in_words
-from plots.runs.variants import distinguish, latest, variant_rows
+from plots.runs.seeds import average_costs, describe_axes, describe_runs, join_sorted, seeds_in_words
+from plots.runs.variants import distinguish, select_latest, variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
-"""Columns by what a request calls them."""
+"""Columns by their names in requests."""
 
 SCALES: tuple[Literal["log", "linear"], ...] = ("log", "linear")
 
@@ -50,53 +60,52 @@ DEFAULTS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    with asked("plots.plot", __doc__, arguments, DEFAULTS) as request:
+    with open_request("plots.plot", __doc__, arguments, DEFAULTS) as request:
         name = f"{request['y']}-over-{axis(request)}.png"
         print(write(request, Path(request["results_dir"], "plots", name), dict.fromkeys(PICTURES, draw)))
 
 
 def draw(request: Mapping[str, str], target: Path) -> str:
     """Draw the curves of a request, with their rows in a CSV beside the picture. Prints the caption."""
-    x, y, width = axis(request), request["y"], positive("width", request["width"]) if request["width"] else None
-    x_scale = chosen("x_scale", request["x_scale"] or usual_scale(x), SCALES)
-    y_scale = chosen("y_scale", request["y_scale"] or usual_scale(y), SCALES)
-    lr = None if request["lr"] == "best" else positive("lr", request["lr"])
-    frame = chosen_rows(request)
+    x, y, width = axis(request), request["y"], parse_positive("width", request["width"]) if request["width"] else None
+    x_scale = require_choice("x_scale", request["x_scale"] or usual_scale(x), SCALES)
+    y_scale = require_choice("y_scale", request["y_scale"] or usual_scale(y), SCALES)
+    lr = None if request["lr"] == "best" else parse_positive("lr", request["lr"])
+    frame = choose_rows(request)
     if lr is None:
         frame = mark_best(frame)
-        frame = _kept(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=")
+        frame = _keep(frame, frame["best"], "no loss or gradient norm to select its step size by; give lr=")
     elif lr in set(frame["lr"]):
-        frame = _kept(frame, frame["lr"] == lr, f"not run with lr={lr:g}")
+        frame = _keep(frame, frame["lr"] == lr, f"not run with lr={lr:g}")
     else:
-        raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {in_order(frame['lr'])}")
-    rows, frame = frame, at_mean_costs(frame)
+        raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {join_sorted(frame['lr'])}")
+    rows, frame = frame, average_costs(frame)
     if x_scale == "log":
-        frame = _kept(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
+        frame = _keep(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
-    curves.save(curves.draw(frame, [panel], about_runs(frame), width), target)
+    curves.save(curves.draw(frame, [panel], describe_runs(frame), width), target)
     write_rows(rows.loc[frame.index], target.with_suffix(".csv"))
     rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
-    about_x = {**about_axes(frame), "modelled_seconds": f"{network(request).in_words()}."}
+    about_x = {**describe_axes(frame), "modelled_seconds": f"{parse_network(request).in_words()}."}
     print(f"Each method with {rule}; seeds {seeds_in_words(frame)}. {about_x.get(x, '')}".strip())
     return "picture"
 
 
 def axis(request: Mapping[str, str]) -> Axis:
-    """The column that is asked for by x."""
-    return NAMES[chosen("x", request["x"], NAMES)]
+    """The column that x names."""
+    return NAMES[require_choice("x", request["x"], NAMES)]
 
 
-def chosen_rows(request: Mapping[str, str]) -> pd.DataFrame:
-    """The rows of the runs that a request chooses, of tasks that measure y where it is asked for. Prints which runs
-    are not finished."""
-    modelled, every = network(request), distinguish(chosen_runs(request))
-    variants = latest(every)
+def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of a request's runs, of tasks that measure y if given. Prints which runs are unfinished."""
+    modelled, every = parse_network(request), distinguish(choose_runs(request))
+    variants = select_latest(every)
     frame = variant_rows(variants)
     if request["y"]:
         columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)
         metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
-        y = chosen("y", request["y"], metrics)
+        y = require_choice("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
     shown = {variant.run.folder for variant in variants}
     for one, run in ((one, one.run) for one in every if not one.run.is_finished):
@@ -106,8 +115,8 @@ def chosen_rows(request: Mapping[str, str]) -> pd.DataFrame:
     return frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
 
 
-def _kept(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:
-    """The rows to keep; says which curves keep none. Raises UsageError where nothing is left."""
+def _keep(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:
+    """Return the rows to keep, and print which curves keep none. Raises UsageError if no row is left."""
     if not keep.any():
         raise UsageError(f"nothing to draw: {why}")
     curve = ["task", "algorithm", "label"]

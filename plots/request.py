@@ -1,4 +1,4 @@
-"""Command lines of key=value for what looks at results, and the files that they write."""
+"""Command lines of key=value for commands that read results, and their output files."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ NETWORK = {
     "network.bandwidth": "100", "network.latency": "1", "network.topology": "sharded", "network.overlap": "false",
     "network.computing": "", "network.workers": "", "network.inside_bandwidth": "", "network.inside_latency": "",
 }  # fmt: skip
-"""The keys of a network, and what they are unless said."""
+"""The keys of a network with their defaults."""
 
 PICTURES = (".pdf", ".png", ".svg", ".jpg")
 
 Write = Callable[[Mapping[str, str], Path], str]
-"""Writes what a request asks for into a file; what to say of it."""
+"""Writes a request's output into a file. Returns a word for it, such as picture."""
 
 _LOOKS = ["label", "color", "marker", "dash", "task_label", "selected_by"]
-"""Columns that say how a curve is drawn and chosen."""
+"""Columns for drawing and choosing curves."""
 
 
-def words(program: str, about: str | None, arguments: Sequence[str] | None, metavar: str = "key=value") -> list[str]:
-    """The words of a command line, which with --help says what it is about and ends."""
+def parse_words(
+    program: str, about: str | None, arguments: Sequence[str] | None, metavar: str = "key=value"
+) -> list[str]:
+    """Return the words of a command line. With --help, print `about` and exit."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {program}", description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -51,8 +53,8 @@ def words(program: str, about: str | None, arguments: Sequence[str] | None, meta
 
 
 @contextmanager
-def answering() -> Iterator[None]:
-    """As `exit_with_message`; a ValueError, of what is damaged or does not match, means exit status 1."""
+def report_errors() -> Iterator[None]:
+    """Like `exit_with_message`. A ValueError (damaged or mismatched files) also exits, with status 1."""
     with exit_with_message():
         try:
             yield
@@ -61,17 +63,17 @@ def answering() -> Iterator[None]:
 
 
 @contextmanager
-def asked(
+def open_request(
     program: str, about: str | None, arguments: Sequence[str] | None, defaults: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """The request of a command line of key=value, which is answered within."""
-    given = words(program, about, arguments)
-    with answering():
+    """Parse a command line of key=value. Errors within the with-block are reported."""
+    given = parse_words(program, about, arguments)
+    with report_errors():
         yield parse(given, defaults)
 
 
 def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The defaults with what the arguments say. Raises UsageError for an argument of another form or key."""
+    """Return the defaults updated by the arguments. Raises UsageError for another form or an unknown key."""
     values = dict(defaults)
     for text in arguments:
         key, equals, value = text.partition("=")
@@ -84,23 +86,23 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
     return values
 
 
-def folder(key: str, value: str | Path) -> Path:
-    """A results folder. Raises UsageError where there is none."""
+def require_folder(key: str, value: str | Path) -> Path:
+    """Return the path of a results folder. Raises UsageError if it does not exist."""
     if not Path(value).is_dir():
-        raise UsageError(f"{key}={value}: no such folder; give a results folder, that of results_dir=...")
+        raise UsageError(f"{key}={value}: no such folder; give a results folder")
     return Path(value)
 
 
-def chosen(key: str, value: str, names: Iterable[Name]) -> Name:
-    """The one of the names that the value is. Raises UsageError where it is none of them."""
+def require_choice(key: str, value: str, names: Iterable[Name]) -> Name:
+    """Return the value if it is one of `names`. Raises UsageError otherwise."""
     there = {str(name): name for name in names}
     if value not in there:
         raise UsageError(explain_unknown(f"{key}={value}: no such choice", value, there))
     return there[value]
 
 
-def positive(key: str, value: str) -> float:
-    """The value as a positive number. Raises UsageError."""
+def parse_positive(key: str, value: str) -> float:
+    """Parse a positive number. Raises UsageError."""
     try:
         number = float(value)
     except ValueError:
@@ -110,8 +112,8 @@ def positive(key: str, value: str) -> float:
     return number
 
 
-def network(request: Mapping[str, str], prefix: str = "network.") -> Network:
-    """The network that the keys with this prefix describe. Raises UsageError."""
+def parse_network(request: Mapping[str, str], prefix: str = "network.") -> Network:
+    """Build the network from the keys with this prefix. Raises UsageError."""
     from plots.runs.network import Network  # which imports pandas
 
     given = {key.removeprefix(prefix): text for key, text in request.items() if key.startswith(prefix) and text}
@@ -123,32 +125,32 @@ def network(request: Mapping[str, str], prefix: str = "network.") -> Network:
         raise UsageError(f"{key}{first['msg']}") from error
 
 
-def chosen_runs(request: Mapping[str, str]) -> list[RunRecord]:
-    """The whole runs that a request chooses, finished or not.
+def choose_runs(request: Mapping[str, str]) -> list[RunRecord]:
+    """Return the undamaged runs that a request chooses, finished or not.
 
-    Raises UsageError for a folder and names that are not there, and ValueError where no whole run is left.
+    Raises UsageError for an unknown folder or name, and ValueError if no run is left.
     """
-    place = folder("results_dir", request["results_dir"])
-    runs = find.chosen_runs(place, **{key: request[key] for key in CHOOSING})
+    place = require_folder("results_dir", request["results_dir"])
+    runs = find.choose_runs(place, **{key: request[key] for key in CHOOSING})
     if not runs:
         raise ValueError(f"{place}: no whole runs there; python -m experiments.run results_dir={place} makes one")
     return runs
 
 
 def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:
-    """Write the file that a request names, `usual` unless it does; what was written and where, in words.
+    """Write the output file that a request names, else `usual`. Returns what was written and where, in words.
 
-    What is written follows from the file's ending. Raises UsageError for one that is none of `writes`, and if
-    `usual`, its folder or the rows beside it are a link: one in somebody else's results may lead anywhere.
+    The suffix decides the format. Raises UsageError for a suffix not in `writes`. It is also raised if `usual`, its
+    folder or the rows beside it are a link: one in somebody else's results may lead anywhere.
     """
     for place in (usual, usual.parent, usual.with_suffix(".csv")) if not request["out"] else ():
         if place.is_symlink() and place != Path(request["results_dir"]):
             raise UsageError(f"{place}: is a link, and nothing is written through links; remove it, or give out=")
     target = Path(request["out"] or usual)
-    return f"{writes[chosen('out', target.suffix, writes)](request, target)}: {target}"
+    return f"{writes[require_choice('out', target.suffix, writes)](request, target)}: {target}"
 
 
 def write_rows(frame: pd.DataFrame, target: Path) -> None:
-    """A table as CSV, without the columns that only drawing needs."""
+    """Write a table as CSV, without the columns that only drawing needs."""
     with atomic_write(target) as file:
         write_csv(frame.drop(columns=_LOOKS, errors="ignore"), file)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from plots.runs.checksums import KEY, as_json, as_row, as_yaml, begin, id_of
+from plots.runs.checksums import KEY, as_json, as_row, as_yaml, id_of, initial_checksum
 
 
 def renew(folder: Path, run: str | None = None) -> None:
@@ -13,7 +13,7 @@ def renew(folder: Path, run: str | None = None) -> None:
     run: the id that they are of, the folder's name unless said.
     """
     run, lines = run or id_of(folder), []
-    last, metrics, config = begin(run), folder / "metrics.jsonl", folder / "config.yaml"
+    last, metrics, config = initial_checksum(run), folder / "metrics.jsonl", folder / "config.yaml"
     if metrics.exists():
         *rows, half = metrics.read_bytes().split(b"\n")
         for row in rows:

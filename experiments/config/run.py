@@ -14,7 +14,7 @@ from experiments.config.derived import complete
 from experiments.config.messages import explain_hydra_errors
 from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
 from experiments.config.values import check_keys, checked
-from plots.runs.variants import undrawable
+from plots.runs.variants import find_undrawable
 
 _PARTS = [one.name for one in fields(RunConfig) if schema.is_part(one)]
 LAUNCH = [one.name for one in fields(LaunchConfig)]
@@ -125,5 +125,5 @@ def _check_labels(node: Mapping[str, Any], group: str) -> None:
     display = node.get("display")
     if not isinstance(display, Mapping) or not all(isinstance(display.get(look), str) for look in _LOOKS[group]):
         raise UsageError(f"{group}.display={display}: must have {', '.join(_LOOKS[group])}, by which it is drawn")
-    if group == "algorithm" and (wrong := undrawable(display["color"], display["marker"])):
+    if group == "algorithm" and (wrong := find_undrawable(display["color"], display["marker"])):
         raise UsageError(f"algorithm.display.{wrong}: not known to matplotlib, which draws the curves")

@@ -16,9 +16,9 @@ from experiments.config.schema import RunConfig
 from experiments.entries.entry import Chosen
 from experiments.entries.track import Track
 from experiments.orchestration.study import Cell
-from plots.runs.best import Rule, ranked
+from plots.runs.best import Rule, rank_step_sizes
 from plots.runs.columns import column
-from plots.runs.read import RunRecord, beside, open_run, table
+from plots.runs.read import RunRecord, open_run, repeat_by_row, table
 
 _LOOKS = ["trial", "task_label", "label", "color", "marker", "selected_by"]
 
@@ -60,12 +60,12 @@ class Candidate:
         return [self._cell(replace(run, seed=seed), setting) for run, setting in runs for seed in seeds]
 
     def choose(self, rows: pd.DataFrame) -> dict[str, Chosen]:
-        """The best setting of every task among the trials in these rows, by the rule of `plots.runs.best.ranked`."""
+        """The best setting of every task among these trials, by the rule of `plots.runs.best.rank_step_sizes`."""
         found = {}
         for task, grid in self.grids.items():
             known = {_words(setting): setting for setting in _settings(grid)}
             trials = rows[(rows["task"] == task) & ~rows["judged"]]
-            ranks = ranked(
+            ranks = rank_step_sizes(
                 trials.assign(lr=trials["setting"].map(list(known).index)), Rule(self.track.tasks[task].metric)
             )
             best = list(known.values())[int(ranks.index[0])]
@@ -90,7 +90,7 @@ class Candidate:
         )
         rows = table(runs).drop(columns=_LOOKS)
         rows = rows[[name for name in rows if column(str(name)).filled_by != "diagnostics"]]
-        return pd.concat([rows, beside(runs, about)], axis=1), runs
+        return pd.concat([rows, repeat_by_row(runs, about)], axis=1), runs
 
     def _composed(self, task: str, setting: Mapping[str, Any]) -> RunConfig:
         """A run of a task. One composition serves all step sizes."""

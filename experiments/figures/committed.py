@@ -14,7 +14,7 @@ from experiments.config.compose import compose, resolve
 from experiments.config.schema import Reproduction
 from experiments.figures.configuration import BUDGETS, read
 from plots.figure import markdown
-from plots.figure.publish import publish, read_rows, show
+from plots.figure.publish import print_tallies, publish, read_rows
 from plots.figure.spec import Figure
 
 PLACE = Path(__file__).resolve().parents[2] / "results-reference"
@@ -50,11 +50,11 @@ def report_beside(figure: Figure, target: Path, console: Console) -> None:
     full = figure_of(figure.name, "full")
     needs = f"The paper's setting: budget=full, which needs {full.needs}." if full.needs else ""
     console.print(f"Committed runs: {theirs.note}", style="bold", soft_wrap=True, highlight=False)
-    show(committed, theirs, console)
+    print_tallies(committed, theirs, console)
     console.print(f"Trained here: {figure.note}. {needs}", style="bold", soft_wrap=True, highlight=False)
     own = (target / "report.md").read_text()
     title, _, rest = own.partition("\n")
     picture = f"![{theirs.title}](committed/{theirs.name}.png)"
     first = ["", "## Committed runs", "", f"{theirs.note}. [Their report](committed/report.md).", "", picture, ""]
-    text = [title, *first, *markdown.in_short(committed, theirs), "## Trained here", "", needs, rest]
+    text = [title, *first, *markdown.summarize_claims(committed, theirs), "## Trained here", "", needs, rest]
     (target / "report.md").write_text("\n".join(text))

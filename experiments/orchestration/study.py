@@ -19,7 +19,7 @@ from experiments.config.compose import split
 from experiments.config.run import LAUNCH, plain
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
-from plots.runs.find import find, of_study, whole
+from plots.runs.find import drop_damaged, find, select_study
 from plots.runs.read import open_run
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class Cell:
         return f"{said[which]}, best of {len(said)} step sizes"
 
     def _choice(self, rule: str | None) -> "pd.Series":
-        from plots.runs.best import choose  # and pandas, which a single run does without
+        from plots.runs.best import choose_step_sizes  # and pandas, which a single run does without
 
-        return choose([open_run(self.folder.path)], rule).iloc[0]
+        return choose_step_sizes([open_run(self.folder.path)], rule).iloc[0]
 
 
 def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str | None) -> list[Cell]:
@@ -130,10 +130,10 @@ def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -
 
     flags: of the sweep's command line that the command needs too. Raises UsageError, see `choose`.
     """
-    from plots.runs.best import choose
+    from plots.runs.best import choose_step_sizes
 
     results, study = Path(cells[0].run.results_dir), str(cells[0].run.study)
-    choices = choose(whole(of_study(find(results), results, study)), rule)
+    choices = choose_step_sizes(drop_damaged(select_study(find(results), results, study)), rule)
     each: list[Any] = list(choices.itertuples())
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for words in filter(None, choices["rule"].unique()):

@@ -22,7 +22,7 @@ from experiments.run_store.code import say_edits
 from experiments.training.build import check, device_of
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
-from plots.runs.variants import grouped
+from plots.runs.variants import group_by
 
 
 def train(run: RunConfig, launch: LaunchConfig) -> Cell:
@@ -112,7 +112,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
         interrupted, failures = _run(cells, launch, folder, display)
     failures = [failure for failure in failures if not failure[0].is_finished]  # by another process meanwhile
     if failures:
-        alike = grouped(failures, lambda failure: failure[1:3])
+        alike = group_by(failures, lambda failure: failure[1:3])
         rows = [["; ".join(one[0].name for one in some), *what, str(some[0][3])] for what, some in alike.items()]
         tables.print_table(console, ["failed", "how", "error", "log"], rows)
     left = sum(not cell.is_finished for cell in cells)

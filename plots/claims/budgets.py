@@ -42,10 +42,10 @@ class AheadAtEqual(Check):
         return {self.subject}
 
     def judge(self, curves: Curves) -> Finding:
-        return check.of_all([self._against(other, curves) for other in self.others])
+        return check.combine_findings([self._against(other, curves) for other in self.others])
 
     def _against(self, other: str, curves: Curves) -> Finding:
-        if short := check.cut_short(curves, [other]):
+        if short := check.explain_early_end(curves, [other]):
             return Finding(check.NOT_DECIDABLE, short)
         mine, theirs = self._spent(curves[self.subject]), self._spent(curves[other])
         both = pd.merge_asof(mine, theirs, on=self.axis, suffixes=("", "_other"))
@@ -59,8 +59,8 @@ class AheadAtEqual(Check):
         ends = [level(curves[name], self.metric) for name in (self.subject, other)]
         end = f"{ends[0]:.3g} against {ends[1]:.3g}"
         if not higher_is_better(self.metric):
-            end = check.as_times(ends[0] / ends[1])
-        text = f"{check.as_percent(share, self.share)} of {len(both)}, ends at {end}"
+            end = check.format_ratio(ends[0] / ends[1])
+        text = f"{check.format_percent(share, self.share)} of {len(both)}, ends at {end}"
         return Finding(check.decide(share >= self.share), text)
 
     def _spent(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -116,8 +116,10 @@ class AlikeEarly(Check):
         toward = sign(self.metric)
         lagging = (toward * behind > np.maximum(toward * ours, toward * alike)).mean()
         where = f"{len(ours)} budgets, rounds {early['round'].min():g} to {early['round'].max():g}"
-        near = check.as_times(ratio, self.within, 1 / self.within)
-        text = f"{self.other} at {near}, {self.slower} behind at {check.as_percent(lagging, self.share)} of {where}"
+        near = check.format_ratio(ratio, self.within, 1 / self.within)
+        text = (
+            f"{self.other} at {near}, {self.slower} behind at {check.format_percent(lagging, self.share)} of {where}"
+        )
         return Finding(check.decide(1 / self.within <= ratio <= self.within and lagging >= self.share, ratio), text)
 
 
@@ -147,7 +149,7 @@ class FewerBits(Check):
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = curves[self.subject], curves[self.reference]
-        return check.of_all([self._in_metric(metric, mine, theirs) for metric in self.metrics])
+        return check.combine_findings([self._in_metric(metric, mine, theirs) for metric in self.metrics])
 
     def _in_metric(self, metric: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> Finding:
         toward, least = sign(metric), self.times / self.within
@@ -160,17 +162,19 @@ class FewerBits(Check):
         ends = [level(curve, metric) for curve in (mine, theirs)]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         target = toward * max(toward * best for best in bests)
-        verdict, text = self._verdict(_reached(mine, metric, target), _reached(theirs, metric, target), is_alike)
+        verdict, text = self._verdict(
+            _rows_at_level(mine, metric, target), _rows_at_level(theirs, metric, target), is_alike
+        )
         text = f"{metric} {target:.3g}: {text}"
         if not is_alike:
-            best, end = (_against(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
+            best, end = (_format_pair(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
             text += f", not alike: best {best}, ends {end}"
         beyond = [
             value == value and not _gets_as_far(metric, bests[0], value, self.alike) for value in theirs[metric]
         ]
         further = float(theirs.loc[beyond, "bits"].min()) / mine["bits"].max()  # NaN where the reference never is
         if further < least:
-            return Finding(check.FAILS, f"{text}, further on at most {check.as_times(further, least)}")
+            return Finding(check.FAILS, f"{text}, further on at most {check.format_ratio(further, least)}")
         return Finding(verdict, text)
 
     def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:
@@ -180,13 +184,13 @@ class FewerBits(Check):
             return check.NOT_DECIDABLE, "reached at the start"
         least, ratio = self.times / self.within, theirs_there / mine_there
         low, high = theirs_before / mine_there, theirs_there / mine_before if mine_before else math.inf
-        ends = check.as_times(low, least), check.as_times(high, least)
+        ends = check.format_ratio(low, least), check.format_ratio(high, least)
         if math.isinf(high):  # one of the two was there at its first evaluation
             spread = f"at least {ends[0]}" if low else "both at their first evaluation"
         else:
             spread = " to ".join(ends) if low else f"at most {ends[1]}"
-        rounds = check.as_times(theirs["round"].iloc[1] / mine["round"].iloc[1])
-        text = f"{check.as_times(ratio, least)} the bits ({spread}), {rounds} the rounds"
+        rounds = check.format_ratio(theirs["round"].iloc[1] / mine["round"].iloc[1])
+        text = f"{check.format_ratio(ratio, least)} the bits ({spread}), {rounds} the rounds"
         if high < least:
             return check.FAILS, text
         return check.HOLDS if low >= least and is_alike else check.NOT_DECIDABLE, text
@@ -236,7 +240,7 @@ class FewerBitsTo(Check):
     def _need(self, frame: pd.DataFrame) -> tuple[float, float, bool]:
         """What a curve spends until it is at the level, at least and at most, or all where it never is; whether it
         is."""
-        there = _reached(frame, self.metric, self.level)
+        there = _rows_at_level(frame, self.metric, self.level)
         if there.empty:
             return frame[self.axis].max(), frame[self.axis].max(), False
         is_exact = there["round"].iloc[1] - there["round"].iloc[0] <= 1
@@ -245,12 +249,14 @@ class FewerBitsTo(Check):
     def _in_words(self, mine: float, theirs: float, got_there: bool, they_got_there: bool) -> str:
         """Both needs, with the digits that show which is more than `times` the other."""
         side = np.sign(theirs - self.times * mine)
-        texts = check.all_distinct([mine, theirs], lambda one, other: np.sign(other - self.times * one) == side)
+        texts = check.format_all_distinct(
+            [mine, theirs], lambda one, other: np.sign(other - self.times * one) == side
+        )
         own, other = map(check.short_exponent, texts)
         return f"{'more than ' * (not got_there)}{own} against {'more than ' * (not they_got_there)}{other}"
 
 
-def _reached(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
+def _rows_at_level(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
     """The evaluation before the first one at a level or beyond, and that one; twice the first where it is there. No
     rows where a curve is never there."""
     there = (sign(metric) * frame[metric] <= sign(metric) * target).to_numpy()
@@ -265,10 +271,12 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
     return mine <= alike * theirs
 
 
-def _against(metric: str, mine: float, theirs: float, alike: float) -> str:
+def _format_pair(metric: str, mine: float, theirs: float, alike: float) -> str:
     """Both numbers, with the digits that show whether one is as good as the other."""
     if math.isnan(mine) or math.isnan(theirs):
         return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
     side = _gets_as_far(metric, mine, theirs, alike)
-    texts = check.all_distinct([mine, theirs], lambda one, other: _gets_as_far(metric, one, other, alike) == side)
+    texts = check.format_all_distinct(
+        [mine, theirs], lambda one, other: _gets_as_far(metric, one, other, alike) == side
+    )
     return " against ".join(texts)

@@ -12,7 +12,7 @@ import pandas as pd
 from annotated_types import Gt, Le, MinLen
 from pydantic import AfterValidator
 
-from plots.runs.columns import misspelt
+from plots.runs.columns import suggest_column
 from plots.runs.options import Options
 
 HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
@@ -23,7 +23,7 @@ Curves = Mapping[str, pd.DataFrame]
 
 def _known_metric(name: str) -> str:
     """A task names its metrics itself, so only a name close to one of ours is refused."""
-    if near := misspelt(name):
+    if near := suggest_column(name):
         raise ValueError(f"no column is called {name}; did you mean {near}?")
     return name
 
@@ -90,19 +90,19 @@ def decide(true: bool, *numbers: float) -> str:
     return NOT_DECIDABLE if np.isnan(numbers).any() else HOLDS if true else FAILS
 
 
-def of_ratio(true: bool, ratio: float, *thresholds: float) -> Finding:
+def ratio_finding(true: bool, ratio: float, *thresholds: float) -> Finding:
     """A finding that rests on one ratio alone."""
-    return Finding(decide(true, ratio), as_times(ratio, *thresholds), ratio, thresholds)
+    return Finding(decide(true, ratio), format_ratio(ratio, *thresholds), ratio, thresholds)
 
 
-def of_all(findings: Sequence[Finding]) -> Finding:
+def combine_findings(findings: Sequence[Finding]) -> Finding:
     """One finding about several methods or metrics: it fails where it fails for one."""
     verdicts = [one.verdict for one in findings]
     verdict = next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS)
     return Finding(verdict, "; ".join(one.measured for one in findings))
 
 
-def as_times(ratio: float, *thresholds: float) -> str:
+def format_ratio(ratio: float, *thresholds: float) -> str:
     """A ratio with two digits: 0.54×, 1900×, 4.2e14×; a dash for NaN.
 
     Within a tenth of a threshold it has three digits, or more until it reads as on the right side of the threshold.
@@ -110,25 +110,25 @@ def as_times(ratio: float, *thresholds: float) -> str:
     if math.isnan(ratio):
         return "–"
     if any(abs(ratio / threshold - 1) < 0.1 for threshold in thresholds):
-        return f"{distinct(ratio, thresholds, '#.{}g', 3)}×"
+        return f"{format_distinct(ratio, thresholds, '#.{}g', 3)}×"
     return short_exponent(f"{float(f'{ratio:.2g}'):g}×")
 
 
-def as_percent(share: float, threshold: float) -> str:
+def format_percent(share: float, threshold: float) -> str:
     """A whole number of percent, with decimals where these are needed to read on the right side of the threshold."""
-    return f"{distinct(100 * share, [100 * threshold], '.{}f', 0)} %"
+    return f"{format_distinct(100 * share, [100 * threshold], '.{}f', 0)} %"
 
 
-def distinct(number: float, thresholds: Sequence[float], form: str, digits: int) -> str:
+def format_distinct(number: float, thresholds: Sequence[float], form: str, digits: int) -> str:
     """The number with this many digits, or with more where rounding would move it across a threshold."""
 
     def is_so(text: float) -> bool:
         return all(np.sign(text - one) == np.sign(number - one) for one in thresholds)
 
-    return all_distinct([number], is_so, form, digits)[0]
+    return format_all_distinct([number], is_so, form, digits)[0]
 
 
-def all_distinct(
+def format_all_distinct(
     numbers: Sequence[float], is_so: Callable[..., bool], form: str = ".{}g", digits: int = 3
 ) -> list[str]:
     """Numbers with so many digits, or with more until `is_so` is true of what is printed."""
@@ -144,7 +144,7 @@ def short_exponent(text: str) -> str:
     return text.replace("e+0", "e").replace("e+", "e")
 
 
-def cut_short(curves: Curves, names: Iterable[str]) -> str:
+def explain_early_end(curves: Curves, names: Iterable[str]) -> str:
     """Which of these curves ends before its last planned round, in words; empty where none does.
 
     Without a column `planned_rounds`, the longest curve says how many rounds were planned.

@@ -17,7 +17,7 @@ import pandas as pd
 from pydantic import BeforeValidator, Discriminator
 
 from plots.claims import budgets, levels, theory  # noqa: F401 (which define the checks)
-from plots.claims.check import NOT_DECIDABLE, Check, Curves, Finding, as_times, cut_short
+from plots.claims.check import NOT_DECIDABLE, Check, Curves, Finding, explain_early_end, format_ratio
 from plots.runs.options import Options
 from plots.runs.seeds import geometric_mean
 
@@ -59,7 +59,7 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
         about = claim.number, claim.statement
         methods, metrics = claim.check.named_methods, claim.check.named_metrics
         of_claim = [
-            (*about, task, setting, *_in_every_seed(chosen, claim))
+            (*about, task, setting, *_judge_seeds(chosen, claim))
             for task, run, measured, curves in tasks
             if methods <= run and metrics <= measured
             for setting, chosen in curves.items()
@@ -98,27 +98,27 @@ def _curves(rows: pd.DataFrame) -> dict[Hashable, Curves]:
     }
 
 
-def _in_every_seed(seeds: Mapping[Hashable, Curves], claim: Claim) -> tuple[str, str]:
+def _judge_seeds(seeds: Mapping[Hashable, Curves], claim: Claim) -> tuple[str, str]:
     methods = claim.check.named_methods
-    findings = {seed: in_one_seed(curves, claim) for seed, curves in seeds.items() if methods <= set(curves)}
+    findings = {seed: judge_seed(curves, claim) for seed, curves in seeds.items() if methods <= set(curves)}
     if not findings:
         return NOT_DECIDABLE, "no seed that all its methods have"
     lacking = (
         f"; {len(findings)} of {len(seeds)} seeds, which all its methods have" if len(findings) < len(seeds) else ""
     )
-    verdict, measured = _together(findings)
+    verdict, measured = _combine_seeds(findings)
     return verdict, measured + lacking
 
 
-def in_one_seed(curves: Curves, claim: Claim) -> Finding:
+def judge_seed(curves: Curves, claim: Claim) -> Finding:
     """The finding on one trial a method."""
-    if short := cut_short(curves, sorted(claim.check.to_the_end)):
+    if short := explain_early_end(curves, sorted(claim.check.to_the_end)):
         return Finding(NOT_DECIDABLE, short)
     finding = claim.check.judge(curves)
     return finding.negated() if claim.negated else finding
 
 
-def _together(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
+def _combine_seeds(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
     """A verdict and what was measured, from the findings of all seeds. A claim holds, or fails, where it does so in
     every seed.
 
@@ -134,7 +134,7 @@ def _together(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
         text = first.measured
     elif not np.isnan(ratios).any():
         numbers = geometric_mean(ratios), ratios.min(), ratios.max()
-        mean, low, high = (as_times(float(number), *first.thresholds) for number in numbers)
+        mean, low, high = (format_ratio(float(number), *first.thresholds) for number in numbers)
         text = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
     elif all(one.measured == first.measured for one in others):
         text = f"{first.measured} ({len(ratios)} seeds alike)"

@@ -27,7 +27,7 @@ class ReachesLevel(Check):
 
     def judge(self, curves: Curves) -> Finding:
         ratio = level(curves[self.subject]) / level(curves[self.reference])
-        return check.of_ratio(ratio <= self.within, ratio, self.within)
+        return check.ratio_finding(ratio <= self.within, ratio, self.within)
 
 
 class ClearlyAhead(Check):
@@ -46,7 +46,7 @@ class ClearlyAhead(Check):
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (level(curves[name], self.metric) for name in (self.subject, self.other))
         ratio = mine / theirs if sign(self.metric) < 0 else theirs / mine
-        return check.of_ratio(ratio >= self.factor, ratio, self.factor)
+        return check.ratio_finding(ratio >= self.factor, ratio, self.factor)
 
 
 class EndsAlike(Check):
@@ -64,7 +64,7 @@ class EndsAlike(Check):
     def judge(self, curves: Curves) -> Finding:
         ratio = level(curves[self.subject], self.metric) / level(curves[self.other], self.metric)
         least, most = 1 / self.factor, self.factor
-        return check.of_ratio(least <= ratio <= most, ratio, most, least)
+        return check.ratio_finding(least <= ratio <= most, ratio, most, least)
 
 
 class StopsEarly(Check):
@@ -86,9 +86,9 @@ class StopsEarly(Check):
         for subject in self.subjects:
             fall = level(curves[subject], begin=0.4, end=0.5) / level(curves[subject])
             above = level(curves[subject]) / level(curves[self.reference])
-            text = f"falls {check.as_times(fall, self.factor)}, ends at {check.as_times(above, self.factor)}"
+            text = f"falls {check.format_ratio(fall, self.factor)}, ends at {check.format_ratio(above, self.factor)}"
             findings.append(Finding(check.decide(fall < self.factor and above > self.factor, fall, above), text))
-        return check.of_all(findings)
+        return check.combine_findings(findings)
 
 
 class ChangesSince(Check):
@@ -115,9 +115,9 @@ class ChangesSince(Check):
         low, high, findings = self.above or 0.0, self.below or math.inf, []
         for subject in self.subjects:
             ratio = level(curves[subject]) / level(curves[subject], begin=0.9 * self.since, end=self.since)
-            text = f"{subject} ends at {check.as_times(ratio, low or high)}"
+            text = f"{subject} ends at {check.format_ratio(ratio, low or high)}"
             findings.append(Finding(check.decide(low < ratio < high, ratio), text))
-        return check.of_all(findings)
+        return check.combine_findings(findings)
 
 
 class TimesFaster(Check):
@@ -146,7 +146,7 @@ class TimesFaster(Check):
             return Finding(check.NOT_DECIDABLE, f"no bandwidth from {self.low:g} to {self.high:g} Mbit/s is modelled")
         if ratios.isna().any():
             return Finding(check.NOT_DECIDABLE, "the level is not reached")
-        spread = " to ".join(check.as_times(ratio, self.times) for ratio in (ratios.min(), ratios.max()))
+        spread = " to ".join(check.format_ratio(ratio, self.times) for ratio in (ratios.min(), ratios.max()))
         return Finding(check.decide(ratios.max() >= self.times), spread)
 
 
@@ -167,7 +167,7 @@ class AsMeasured(Check):
             return Finding(check.NOT_DECIDABLE, "not measured")
         near = ((ratios - 1).abs() <= self.within).sum()
         least, most = (
-            check.as_times(ratio, 1 - self.within, 1 + self.within) for ratio in (ratios.min(), ratios.max())
+            check.format_ratio(ratio, 1 - self.within, 1 + self.within) for ratio in (ratios.min(), ratios.max())
         )
         spread = f"{least} to {most}, {near} of {len(ratios)} within {100 * self.within:g} %"
         return Finding(check.decide(near == len(ratios)), spread)

@@ -26,13 +26,13 @@ class OneBitACoordinate(Check):
     subjects: check.Methods
 
     def judge(self, curves: Curves) -> Finding:
-        findings = [_counted(curves[subject], subject) for subject in self.subjects]
+        findings = [_count_bits(curves[subject], subject) for subject in self.subjects]
         return min(
             findings, key=lambda finding: (check.FAILS, check.NOT_DECIDABLE, check.HOLDS).index(finding.verdict)
         )
 
 
-def _counted(frame: pd.DataFrame, subject: str) -> Finding:
+def _count_bits(frame: pd.DataFrame, subject: str) -> Finding:
     frame = frame[frame["round"] > 0]
     if frame.empty:
         return Finding(check.NOT_DECIDABLE, "no row after round 0")
@@ -63,7 +63,7 @@ class SecondMomentGrows(Check):
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = (curves[name]["second_moment"].iloc[-1] for name in (self.subject, self.reference))
         ratio = mine / theirs
-        return check.of_ratio(ratio > self.factor, ratio, self.factor)
+        return check.ratio_finding(ratio > self.factor, ratio, self.factor)
 
 
 class ErrorVanishes(Check):
@@ -88,7 +88,8 @@ class ErrorVanishes(Check):
         if not begin > 2 * np.finfo(float).tiny:  # `level` makes this of zeros, up to rounding
             fall = math.nan
         gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
-        text = f"error falls {check.as_times(fall, self.factor)}, gradient {check.as_times(gradient, self.factor)}"
+        falls = (check.format_ratio(ratio, self.factor) for ratio in (fall, gradient))
+        text = "error falls {}, gradient {}".format(*falls)
         verdict = check.decide(fall >= self.factor, fall) if gradient >= self.factor else check.NOT_DECIDABLE
         return Finding(verdict, text)
 
@@ -112,5 +113,5 @@ class FallsWithRounds(Check):
             return Finding(check.NOT_DECIDABLE, f"{len(frame)} runs")
         slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]
         most = self.exponent + self.tolerance
-        power = check.distinct(slope, [most], ".{}f", 2)
+        power = check.format_distinct(slope, [most], ".{}f", 2)
         return Finding(check.decide(slope <= most, slope), f"T^{power}, {len(frame)} runs")

@@ -22,13 +22,13 @@ from common.files import name_in_errors
 from plots.claims.check import short_exponent
 from plots.figure.spec import MOST, Panel
 from plots.runs.columns import label
-from plots.runs.seeds import over_seeds
+from plots.runs.seeds import average_seeds
 from plots.runs.variants import DASHES
 
 Cell = TypeVar("Cell")
 _Places = list[list[tuple[str, Panel]]]
 
-styled = partial(plt.style.context, str(Path(__file__).with_name("style.mplstyle")), after_reset=True)
+use_style = partial(plt.style.context, str(Path(__file__).with_name("style.mplstyle")), after_reset=True)
 """The settings that pictures are drawn and saved with. A user's matplotlibrc is ignored."""
 
 WIDEST = 4
@@ -61,7 +61,7 @@ def draw(
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
-    with styled():
+    with use_style():
         width = width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if several else len(rows)))
         others = [name for name in names if not any(name in some for some in families)]
         groups = [frame[frame["algorithm"].isin(some)] for some in [*families, *_rows(others, MOST)]]
@@ -146,7 +146,7 @@ def _in_lines(text: str, most: int) -> str:
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
     curves, drawn, top = frame.groupby("algorithm", sort=False), list[np.ndarray](), -math.inf
     for place, (name, curve) in enumerate(curves):
-        line = over_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
+        line = average_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
         shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
@@ -241,7 +241,7 @@ def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
 def save(figure: Figure, *targets: Path) -> None:
     """Write a figure to files, each of the type that its name ends in, and close it; exactly as wide as it is to be,
     where that was said. A PNG has 256 colours, which halves it and is not seen in curves."""
-    with styled():
+    with use_style():
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
             with name_in_errors(target):

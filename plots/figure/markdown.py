@@ -9,7 +9,7 @@ import pandas as pd
 from common.errors import escape_controls
 from plots.claims import check, claims
 from plots.figure.spec import Figure
-from plots.runs.best import on_edge
+from plots.runs.best import find_edges
 
 _PROTOCOLS = {
     claims.PAPERS: "Column *{}*: each method with its published step size.",
@@ -33,13 +33,13 @@ def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
     """The best step size of each method on each task; those on the edge of their grid are marked."""
     best = frame[frame["best"]].drop_duplicates(["task", "algorithm"])
-    edge = on_edge(frame)
+    edge = find_edges(frame)
     cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
     marked = ["", "*edge*: no smaller, or no larger, step size was tried; the best may lie beyond."] if edge else []
     return [*cross_table(best.assign(cell=cells), "task", "algorithm"), *marked]
 
 
-def in_short(findings: pd.DataFrame, figure: Figure) -> list[str]:
+def summarize_claims(findings: pd.DataFrame, figure: Figure) -> list[str]:
     """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
     lines = []
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
@@ -48,7 +48,7 @@ def in_short(findings: pd.DataFrame, figure: Figure) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def judged(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
+def claim_tables(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
     """The claims, a table each: tasks down, step sizes across."""
     kinds = _kinds(findings)
     about = " ".join(text for name, text in _PROTOCOLS.items() if name in set(kinds))

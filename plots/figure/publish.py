@@ -15,18 +15,18 @@ from plots.claims import claims
 from plots.figure import curves, markdown, times
 from plots.figure.derive import ByStepSize
 from plots.figure.spec import Figure
-from plots.runs.best import mark_best, on_edge, rule_in_words
+from plots.runs.best import find_edges, mark_best, rule_in_words
 from plots.runs.columns import column, in_words
 from plots.runs.network import modelled_seconds
-from plots.runs.read import beside, open_run, table
+from plots.runs.read import open_run, repeat_by_row, table
 from plots.runs.seeds import (
-    about_axes,
-    about_runs,
-    at_mean_costs,
-    in_order,
-    repeated,
+    average_costs,
+    describe_axes,
+    describe_runs,
+    drop_after_divergence,
+    has_several_seeds,
+    join_sorted,
     seeds_in_words,
-    while_all_go_on,
 )
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
@@ -46,8 +46,8 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     frame = table(runs).assign(budget=figure.budget)
     if displays:
         looks = [{"task_label": task["label"], **look} for task, look in (displays[run.folder] for run in runs)]
-        frame[[*looks[0]]] = beside(runs, looks)
-    frame[columns] = beside(runs, [dict(zip(columns, some, strict=True)) for some in facts])
+        frame[[*looks[0]]] = repeat_by_row(runs, looks)
+    frame[columns] = repeat_by_row(runs, [dict(zip(columns, some, strict=True)) for some in facts])
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
     for derivation in figure.derive:
@@ -78,12 +78,12 @@ def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
         target.mkdir(parents=True, exist_ok=True)
         report = times.report if figure.times else _report
         findings, caption, own = report(frame, figure, target)
-        lines = [*markdown.head(figure, caption, frame), *markdown.in_short(findings, figure), *own]
+        lines = [*markdown.head(figure, caption, frame), *markdown.summarize_claims(findings, figure), *own]
         if figure.claims:
             named = findings.replace({"step_size": {claims.PAPERS: figure.published_as}})
             tables.write_csv(named, target / "claims.csv")
-            several_seeds = not figure.times and repeated(frame[frame["seed"] != figure.held_out])
-            lines += markdown.judged(findings, figure, several_seeds)
+            several_seeds = not figure.times and has_several_seeds(frame[frame["seed"] != figure.held_out])
+            lines += markdown.claim_tables(findings, figure, several_seeds)
         (target / "report.md").write_text("\n".join(lines) + "\n")
     return findings
 
@@ -95,7 +95,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataF
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
-    shown = at_mean_costs(while_all_go_on(_shown(judged, figure)))
+    shown = average_costs(drop_after_divergence(_drawn_rows(judged, figure)))
     subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
     headline = next(filter(None, subjects), None)  # of the first claim that has one
     shown = shown.assign(front=shown["algorithm"] == headline, diverged=_ends_early(shown, stopped=False))
@@ -106,7 +106,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataF
     return findings, _caption(figure, shown, tried), _introduction(figure, judged, tried)
 
 
-def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
+def _drawn_rows(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
     """The rows that are drawn. Published and best step sizes have panels of their own where there are both."""
     if figure.step_size != "best":
         return frame[frame["lr"] == figure.step_size]
@@ -125,8 +125,8 @@ def _shown(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
 
 def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
     """What was run, the best step sizes, and all that were tried where no claim's columns name them."""
-    selected, seeds = _was_selected(tried), f"seed{'s' * repeated(judged)} {in_order(judged['seed'])}"
-    grids = tried.groupby(["task", "algorithm"], sort=False)["lr"].agg(in_order).reset_index(name="cell")
+    selected, seeds = _has_selection(tried), f"seed{'s' * has_several_seeds(judged)} {join_sorted(judged['seed'])}"
+    grids = tried.groupby(["task", "algorithm"], sort=False)["lr"].agg(join_sorted).reset_index(name="cell")
     differ = grids.groupby("task")["cell"].nunique().max() > 1
     table = ["Step sizes tried:", "", *markdown.cross_table(grids, "task", "algorithm"), ""]
     names = tried.drop_duplicates("algorithm").set_index("algorithm")["label"]
@@ -142,7 +142,7 @@ def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> 
     ]
 
 
-def show(findings: pd.DataFrame, figure: Figure, console: Console) -> None:
+def print_tallies(findings: pd.DataFrame, figure: Figure, console: Console) -> None:
     """Print how often each claim holds."""
     claims = findings.groupby(["number", "statement"], sort=False)
     tallies = [{"claim": number} | markdown.tally(some, figure) | {"": text} for (number, text), some in claims]
@@ -157,18 +157,18 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     about = [f"{figure.title}."]
     if any(panel.x == "modelled_seconds" for panel in figure.rows):
         about.append(f"Modelled: {figure.network.in_words()}.")
-    axes = about_axes(shown)
+    axes = describe_axes(shown)
     about += [axes[x] for x in dict.fromkeys(panel.x for panel in figure.rows) if x in axes]
     if precisions := sorted(shown["precision"].dropna().unique()):
         about.append(f"Products in {' or '.join(precisions)}, also in evaluations.")
     curves = _step_sizes(figure, tried)
-    if repeated(shown):
+    if has_several_seeds(shown):
         geometric = ", geometric on logarithmic axes," * any(panel.y_scale == "log" for panel in figure.rows)
         means = f"means over seeds {seeds_in_words(shown)}{geometric}"
         curves.append(f"Lines are {means} and bands go from the least to the greatest.")
-    curves += _beyond(figure, shown)
+    curves += _describe_cuts(figure, shown)
     for word, stopped in (("Diverged", False), ("Stopped", True)):
-        if ends := _early_ends(shown, stopped):
+        if ends := _list_early_ends(shown, stopped):
             curves.append(f"{word}: {', '.join(ends)}.")
     said = "\n".join([" ".join(about), " ".join(curves)]).replace("e-0", "e-")
     return f"{figure.note}\n{said}" if figure.note else said
@@ -177,17 +177,17 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
 def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
     if figure.step_size != "best":
         return [f"All methods with step size {figure.step_size:g}."]
-    if not _was_selected(tried):
+    if not _has_selection(tried):
         by_step_size = any(isinstance(one, ByStepSize) for one in figure.derive)
         return ["A curve for each step size." if by_step_size else "Each method with the one step size it was given."]
     said = [f"{'Best is' if figure.published else 'Each method with'} {_rule(figure, tried)}."]
-    if edge := on_edge(tried):
+    if edge := find_edges(tried):
         methods = len(tried.drop_duplicates(["task", "algorithm"]))
         said.append(f"On the edge of what was tried: {len(edge)} of {methods} best step sizes.")
     return said
 
 
-def _beyond(figure: Figure, shown: pd.DataFrame) -> list[str]:
+def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
     """Which quantities go on beyond their panels' ranges, and whose are 0 on a logarithmic axis, in words."""
     said = []
     for panel in figure.rows:
@@ -209,7 +209,7 @@ def _ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
     return (each["round"].transform("max") < each["planned_rounds"].transform("max")) & (was_stopped == stopped)
 
 
-def _early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
+def _list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
     """Whose curves end before the last round of their runs, and where, in words."""
     several, said = shown["task"].nunique() > 1, []
     for _, rows in shown[_ends_early(shown, stopped)].groupby(["task", "algorithm"], sort=False):
@@ -221,10 +221,10 @@ def _early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:
     """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
-    about = about_runs(shown)
+    about = describe_runs(shown)
     step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
-    cross = "Crosses: diverged" * bool(_early_ends(shown, stopped=False))
-    ends = "; ".join(_early_ends(shown, stopped=True))
+    cross = "Crosses: diverged" * bool(_list_early_ends(shown, stopped=False))
+    ends = "; ".join(_list_early_ends(shown, stopped=True))
     stopped = f"Stopped: {ends}" if ends else ""
     note, about = figure.note.removesuffix("."), about[:1].upper() + about[1:]
     return ". ".join(filter(None, [note, step, cross, stopped, about]))
@@ -239,6 +239,6 @@ def _rule(figure: Figure, tried: pd.DataFrame) -> str:
     return f"{chosen}, on seed {figure.held_out}{share} alone, which is judged nowhere"
 
 
-def _was_selected(frame: pd.DataFrame) -> bool:
+def _has_selection(frame: pd.DataFrame) -> bool:
     """Whether some method had several step sizes to select from."""
     return bool((frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any())

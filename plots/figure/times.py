@@ -16,8 +16,8 @@ from plots.claims.levels import AsMeasured
 from plots.figure import curves, markdown
 from plots.figure.spec import ROOT, Figure, Panel, Times
 from plots.runs.columns import in_words
-from plots.runs.network import Network, first_there, own_share, pays, seconds_to
-from plots.runs.seeds import in_order, repeated
+from plots.runs.network import Network, first_rows_at, paying_bandwidths, seconds_to, worker_seconds
+from plots.runs.seeds import has_several_seeds, join_sorted
 
 A_DECADE = 40
 """Bandwidths that are modelled of every decade."""
@@ -30,7 +30,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFr
     """
     times = figure.times
     assert times is not None
-    lines = over_bandwidth(frame, times, figure.network)
+    lines = model_lines(frame, times, figure.network)
     said = f"{in_words(times.metric)} {times.level:g}"
     picture = curves.draw(
         lines, [Panel(x="bandwidth", y="seconds_to_level", x_scale="log")], _note(frame, lines, figure)
@@ -45,11 +45,11 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFr
     names = ["task", "method", "form", "uncompressed", "workers", "bandwidth", "seconds_to_level", "lr"]
     write_csv(lines[names], target / "lines.csv", float_format="%.6g")
     published = (frame["lr"] == frame["algorithm"].map(figure.published)).all()
-    findings = _judged(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
-    return findings, caption, [*_paying(lines), *_rests_on(frame, times, said)]
+    findings = _judge(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
+    return findings, caption, [*_paying_table(lines), *_basis_table(frame, times, said)]
 
 
-def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
+def model_lines(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
     """The rows of `seconds_to` over a range of bandwidths, as `plots.figure.curves.draw` takes them.
 
     A task of every task and number of workers, an algorithm of every method and topology, whose name is in column
@@ -82,8 +82,8 @@ def over_bandwidth(frame: pd.DataFrame, times: Times, network: Network) -> pd.Da
 
 def _note(frame: pd.DataFrame, lines: pd.DataFrame, figure: Figure) -> str:
     """What stands in the picture: which runs gave the rounds, and which methods never reach the level."""
-    seeds = f"seed{'s' * repeated(frame)} {in_order(frame['seed'])}"
-    said = f"Rounds of runs with {in_order(frame['workers'])} workers, {seeds}."
+    seeds = f"seed{'s' * has_several_seeds(frame)} {join_sorted(frame['seed'])}"
+    said = f"Rounds of runs with {join_sorted(frame['workers'])} workers, {seeds}."
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
     said += f" {', '.join(never[never].index)}: never at the level." if never.any() else ""
     return f"{figure.note}. {said}" if figure.note else said
@@ -94,16 +94,16 @@ def _caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
     how = "while messages travel" if network.overlap else "and then messages travel"
     several = (frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any()
     fastest = ", each method with the step size that is fastest there" if several else ""
-    seeds = f", means over seeds {in_order(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
+    seeds = f", means over seeds {join_sorted(frame['seed'])}" if frame["seed"].nunique() > 1 else ""
     return (
         f"Modelled seconds until the {in_words(times.metric)} is seen at {times.level:g} or beyond, over the "
         f"bandwidth of every link in each direction; latency {network.latency:g} ms one way, computing {computing}, "
-        f"{how}. Rounds are those of the runs with {in_order(frame['workers'])} workers, also where more are "
+        f"{how}. Rounds are those of the runs with {join_sorted(frame['workers'])} workers, also where more are "
         f"modelled{seeds}{fastest}."
     )
 
 
-def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
+def _judge(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
     """The verdicts: of modelled times, and of rounds where they were measured, one a panel."""
     of_rounds = [claim for claim in figure.claims if isinstance(claim.check, AsMeasured)]
     of_times = [claim for claim in figure.claims if claim not in of_rounds]
@@ -115,8 +115,8 @@ def _judged(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, pr
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
-def _paying(lines: pd.DataFrame) -> list[str]:
-    found = pays(lines).reset_index()
+def _paying_table(lines: pd.DataFrame) -> list[str]:
+    found = paying_bandwidths(lines).reset_index()
     if found.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
@@ -130,14 +130,14 @@ def _paying(lines: pd.DataFrame) -> list[str]:
     ]  # fmt: skip
 
 
-def _rests_on(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
+def _basis_table(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
     """A row a task and method: milliseconds of computing and bits of a round, the least and the greatest over step
     sizes and seeds, and rounds to the level."""
     found = []
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
         ends = rows.sort_values("round").drop_duplicates(["lr", "seed"], keep="last")
-        there = first_there(rows, times.metric, times.level)
-        costs = 1e3 * own_share(ends) / ends["round"], ends["bits"] / ends["round"], there["round"]
+        there = first_rows_at(rows, times.metric, times.level)
+        costs = 1e3 * worker_seconds(ends) / ends["round"], ends["bits"] / ends["round"], there["round"]
         seeds = f"{there['seed'].nunique()} of {rows['seed'].nunique()}"
         found.append([task, rows["label"].iloc[0], *map(_span, costs), seeds])
     heads = [

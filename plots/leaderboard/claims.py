@@ -36,15 +36,17 @@ def judge(levels: Levels, claims: Iterable[BitsClaim]) -> pd.DataFrame:
     found, claims = [], list(claims)
     for level, (_, needs) in enumerate(levels, start=1):
         for task, some in needs.items():
-            bits, is_bound = statistics.over_tasks(some)
+            bits, is_bound = statistics.average_tasks(some)
             for claim in claims:
                 if {claim.subject, claim.reference} <= set(bits):
-                    said = _judged(claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound)))
+                    said = _judge_bits(
+                        claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound))
+                    )
                     found.append((claim.number, claim.statement, task, level, *said))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def _judged(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
+def _judge_bits(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
     """A verdict and what was measured. A claim holds, or fails, if the 95 % interval of the ratio says so."""
     bits = bits.dropna()
     if len(bits) < LEAST:

@@ -11,7 +11,7 @@ from plots.figure import curves
 from plots.figure.spec import Panel
 from plots.leaderboard.ranking import Goals
 from plots.runs.columns import in_words, usual_scale
-from plots.runs.seeds import at_mean_costs, while_all_go_on
+from plots.runs.seeds import average_costs, drop_after_divergence
 from plots.runs.variants import DASHES
 
 _DARK = "#0b3a66"
@@ -27,7 +27,7 @@ def dots(ranking: pd.DataFrame) -> Figure:
     """
     tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
     names = {name: place for place, name in enumerate(hardest["entry"])}
-    with curves.styled():
+    with curves.use_style():
         beside = 0.2 + curves.LETTER * hardest["label"].str.len().max()
         size = (beside + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
         figure, axes = plt.subplots(1, len(tasks), sharey=True, squeeze=False, figsize=size, layout="constrained")
@@ -63,7 +63,7 @@ def front(ranking: pd.DataFrame) -> Figure:
     A line joins the entries that no other entry beats in both. Their names stand below, by number.
     """
     tasks = _parts(ranking)
-    with curves.styled():
+    with curves.use_style():
         across, down = min(2, len(tasks)), math.ceil(len(tasks) / 2)
         listed = ranking[ranking["front"].eq(True)].drop_duplicates(["task", "entry"])
         wide, lines = curves.LETTER * max([0, *listed["label"].str.len()]), max([0, *listed["task"].value_counts()])
@@ -90,13 +90,13 @@ def front(ranking: pd.DataFrame) -> Figure:
     return figure
 
 
-def behind(frame: pd.DataFrame, goals: Goals) -> Figure:
+def entry_curves(frame: pd.DataFrame, goals: Goals) -> Figure:
     """The curves of all entries over bits: means over the seeds, up to the first that ends."""
     panels = [
         Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"), y_scale=usual_scale(metric))
         for task, (metric, _) in goals.items()
     ]
-    shown = at_mean_costs(while_all_go_on(frame))
+    shown = average_costs(drop_after_divergence(frame))
     ends = shown.groupby(["task", "algorithm"])["round"].transform("max")
     looks = shown[["algorithm", "color", "marker"]].drop_duplicates("algorithm").set_index("algorithm")
     dash = looks.groupby(["color", "marker"]).cumcount() % len(DASHES)  # of entries of one method

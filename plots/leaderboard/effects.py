@@ -44,7 +44,7 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
             for one, other in combinations(alike.sort_values().index, 2):
                 if alike[one] != alike[other]:
                     pairs[str(part), alike[one], alike[other]].append((one, other))
-    tasks = [statistics.over_tasks(rows) for _, rows in needs.groupby("task")]
+    tasks = [statistics.average_tasks(rows) for _, rows in needs.groupby("task")]
     found = []
     for (part, one, other), names in pairs.items():
         logs, alone, cases = [], [0, 0], 0
@@ -63,7 +63,7 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=COLUMNS[1:])
 
 
-def at_levels(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
+def effects_by_level(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
     """`effects` at each level of a track. Columns `part.…` of the rows have the parts."""
     parts = frame.filter(like="part.").groupby(frame["algorithm"]).first().rename(columns=lambda name: name[5:])
     needs = [pd.concat(each.values()) for _, each in levels]
@@ -71,7 +71,7 @@ def at_levels(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)[COLUMNS]
 
 
-def drawn(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Figure:
     """A line for each comparison and a dot for each level: how many times fewer bits, with 95 % intervals.
 
     If no pair reached the level with both, a word says which value reached it. Many lines stand in several columns.
@@ -80,7 +80,7 @@ def drawn(table: pd.DataFrame) -> Figure:
     columns = math.ceil((number.max() + 1) / MOST)
     down = math.ceil((number.max() + 1) / columns)
     names = _names({*table["one"], *table["other"]})
-    with curves.styled():
+    with curves.use_style():
         size = (3 + 4 * columns, 1.1 + 0.28 * down)
         figure, axes = plt.subplots(1, columns, sharex=True, squeeze=False, figsize=size, layout="constrained")
         shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, table["level"].nunique()))

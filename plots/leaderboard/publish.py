@@ -42,11 +42,11 @@ def publish(
     bits, front, curves and, if entries differ in one part alone, effects, as .pdf and .png.
     """
     matplotlib.use("Agg")
-    table = effects.at_levels(frame, levels)
-    pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.behind(frame, goals)}
+    table = effects.effects_by_level(frame, levels)
+    pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.entry_curves(frame, goals)}
     told = table[table[["both", *effects.ALONE]].any(axis=1)]
     if not told.empty:
-        pictures["effects"] = effects.drawn(told)
+        pictures["effects"] = effects.draw(told)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
     for key, rows in {"ranking": ranking, "pairs": pairs, "claims": claims, "effects": table}.items():

@@ -75,7 +75,7 @@ def rank(frame: pd.DataFrame, goals: Goals, levels: Levels, seeds: int) -> tuple
     return found[[*first, *found.columns.difference(first, sort=False)]], pd.concat(pairs, ignore_index=True)
 
 
-def by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
+def needs_by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
     """The levels of all tasks that have rows. Raises ValueError for one that is reached before anything is sent."""
     rows, found = {str(task): some for task, some in frame.groupby("task")}, []
     for place in range(max(len(levels) for task, (_, levels) in goals.items() if task in rows)):
@@ -88,7 +88,7 @@ def by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
 def _costs(needs: pd.DataFrame, facts: pd.DataFrame, seeds: int) -> pd.DataFrame:
     """A row for each entry: its costs of reaching one level of these tasks."""
     needs = needs.assign(**{name: seconds(needs, network, "sharded") for name, network in NETWORKS.items()})
-    (bits, is_bound), found = statistics.over_tasks(needs), {}
+    (bits, is_bound), found = statistics.average_tasks(needs), {}
     complete = bits.columns[(bits.count() == seeds) & ~is_bound.any()]
     totals = stats.gmean(bits[complete])
     for name, mine in needs.groupby("algorithm"):

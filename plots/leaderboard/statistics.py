@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from plots.claims.check import NOT_DECIDABLE
-from plots.runs.network import first_there
+from plots.runs.network import first_rows_at
 
 CURVE = ["task", "algorithm", "seed"]
 
@@ -39,7 +39,7 @@ def needs(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
     calls = frame["gradient_calls"].fillna(frame["round"]) if "gradient_calls" in frame else frame["round"]
     frame = frame.assign(gradient_calls=calls)
     last = frame.groupby(CURVE).tail(1).set_index(CURVE)
-    there = first_there(frame, metric, level).set_index(CURVE).reindex(last.index)
+    there = first_rows_at(frame, metric, level).set_index(CURVE).reindex(last.index)
     if (there["bits"] == 0).any():
         raise ValueError(f"{metric} {level:g}: reached before anything is sent; give the track a harder level")
     digest = frame.groupby(CURVE)[metric].agg(lambda values: hash(values.to_numpy().tobytes()))
@@ -61,7 +61,7 @@ def geometric_interval(values: np.ndarray, is_bound: bool = False) -> tuple[floa
     return float(mean), float(low), math.inf if is_bound else float(high)
 
 
-def over_tasks(needs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def average_tasks(needs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The geometric mean over tasks of the bits of each seed (row) and algorithm (column), and whether it is a bound.
 
     A run that missed the level counts with all bits that it spent. The mean is then a lower bound. It is missing if

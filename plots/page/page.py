@@ -19,8 +19,17 @@ from plots.runs.columns import AXES, column, in_words, usual_scale
 from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
-from plots.runs.seeds import about_axes
-from plots.runs.variants import DASHES, Variant, by_value, distinguish, facets, grouped, latest, variant_rows
+from plots.runs.seeds import describe_axes
+from plots.runs.variants import (
+    DASHES,
+    Variant,
+    distinguish,
+    facets,
+    group_by,
+    natural_key,
+    select_latest,
+    variant_rows,
+)
 
 MOST = 1000
 """Evaluations of a curve in a page: no screen has more places."""
@@ -69,7 +78,7 @@ def page_data(
     `made` says when, `study` names the page, and links lead from the folder `seen_from` to those of its runs.
     """
     variants = distinguish(runs)
-    shown = latest(variants)
+    shown = select_latest(variants)
     content = {"study": study, "made": made, "figures": list(figures)}
     if not shown:
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}
@@ -88,7 +97,7 @@ def page_data(
         mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing one is NaN
         about = {"settings": mine, "href": _href(place, seen_from)}
         every.append(_run(one, trials, metrics[place], lists) | about)
-    about_x = {**about_axes(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
+    about_x = {**describe_axes(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
         "notices": _notices(variants, len(runs), frame),
         "axes": {
@@ -104,7 +113,8 @@ def page_data(
         "methods": _methods(shown),
         "curves": _curves(shown),
         "settings": [
-            {"key": key, "values": sorted(values.dropna().unique(), key=by_value)} for key, values in settings.items()
+            {"key": key, "values": sorted(values.dropna().unique(), key=natural_key)}
+            for key, values in settings.items()
         ],
         "lists": [values for _, values in lists.values()],
         "runs": every,
@@ -131,7 +141,7 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
     return figures
 
 
-def kept_evaluations(length: int) -> np.ndarray:
+def thin_evaluations(length: int) -> np.ndarray:
     """The places of up to MOST of `length` evaluations: the ends, and others evenly on a linear and a logarithmic
     axis. Seeds with equally many keep the same ones, so that there is a mean over them."""
     if length <= MOST:
@@ -174,7 +184,7 @@ def _targets(rows: pd.DataFrame, metric: str) -> dict:
     if not levels:
         return {"levels": [], "rows": {}}
     reached = bits_to_reach(rows, metric, levels)[["algorithm", "bits", "round", "lr"]].to_dict("records")
-    return {"levels": levels, "rows": grouped(reached, lambda row: row.pop("algorithm"))}
+    return {"levels": levels, "rows": group_by(reached, lambda row: row.pop("algorithm"))}
 
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:
@@ -202,7 +212,7 @@ def _curves(variants: Sequence[Variant]) -> list[dict]:
         }
         for variant in variants
     }
-    return sorted(looks.values(), key=lambda look: (by_value(look["label"].lower()), look["name"]))
+    return sorted(looks.values(), key=lambda look: (natural_key(look["label"].lower()), look["name"]))
 
 
 def _href(place: Path, seen_from: Path) -> str:
@@ -214,7 +224,7 @@ def _run(variant: Variant, trials: Mapping[float, _Rows], metrics: Iterable[str]
     run, metric, first = variant.run, variant.run.metric, next(iter(trials.values()))
 
     def shown(trial: _Rows, name: str) -> np.ndarray:
-        return trial[name][kept_evaluations(len(trial[name]))]
+        return trial[name][thin_evaluations(len(trial[name]))]
 
     def place(values: np.ndarray) -> int:
         return lists.setdefault(values.astype(float).tobytes(), (len(lists), values))[0]

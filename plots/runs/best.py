@@ -1,4 +1,4 @@
-"""Which step size of a method is best: the one rule of figures, pictures, pages and sweeps."""
+"""The rule for a method's best step size, shared by figures, pictures, pages and sweeps."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -10,32 +10,32 @@ import pandas as pd
 
 from common.errors import UsageError
 from common.names import explain_unknown
-from plots.runs.columns import column, higher_is_better, in_words, metric_among, sign
+from plots.runs.columns import column, default_metric, higher_is_better, in_words, sign
 from plots.runs.read import RunRecord
-from plots.runs.seeds import repeated
-from plots.runs.variants import Variant, distinguish, grouped, variant_rows
+from plots.runs.seeds import has_several_seeds
+from plots.runs.variants import Variant, distinguish, group_by, variant_rows
 
 SELECTABLE = ("final", "best")
-"""What `select=` can ask for of a metric: final_<metric>, best_<metric>."""
+"""Prefixes of a metric in `select=`: final_<metric>, best_<metric>."""
 
 CHOICE = ["task", "algorithm", "settings", "seeds", "lr", "value", "second", "second_value", "note", "rule", "run"]
-"""Columns of `choose`."""
+"""Columns of `choose_step_sizes`."""
 
 Columns = pd.DataFrame | Mapping[str, np.ndarray]
-"""The columns of curves by their names."""
+"""Columns of curves by name."""
 
 _TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The metric that decides, and of a curve its `level` at the end, its `final` value or its `best` one."""
+    """A metric, and a curve's value that decides: its `level` at the end, its `final` value or its `best` one."""
 
     metric: str
     of: str = "level"  # or one of SELECTABLE
 
     def in_words(self, seeds: bool = False) -> str:
-        """What wins; `seeds` says that there are several."""
+        """Describe the winner. `seeds`: there are several."""
         higher = higher_is_better(self.metric)
         mean, way = ("mean" if higher else "geometric mean"), ("highest" if higher else "lowest")
         name = in_words(self.metric)
@@ -47,15 +47,15 @@ class Rule:
 
 
 def metric_of(frame: pd.DataFrame) -> str | None:
-    """What one task's step sizes are selected by where nothing else is said, see `metric_among`."""
+    """The metric that selects one task's step sizes by default, see `default_metric`."""
     declared = frame["selected_by"].unique() if "selected_by" in frame else ()
     numbers = frame.select_dtypes("number")
-    return metric_among([str(name) for name in numbers if numbers[name].notna().any()], *declared)
+    return default_metric([str(name) for name in numbers if numbers[name].notna().any()], *declared)
 
 
 def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
-    """What `mark_best` goes by, in words; of several tasks each differing one."""
-    seeds, said = repeated(frame), []
+    """Describe the rule of `mark_best`, once for each rule that tasks differ in."""
+    seeds, said = has_several_seeds(frame), []
     for _, rows in frame.groupby("task", sort=False):
         chosen = metric or metric_of(rows)
         said.append(Rule(chosen).in_words(seeds) if chosen else "the step sizes it was given, none of them selected")
@@ -63,11 +63,11 @@ def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
 
 
 def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None) -> pd.DataFrame:
-    """The frame with a column `best`: whether the row belongs to its task's and method's best step size.
+    """Add a column `best`: whether the row has its task's and method's best step size.
 
-    `metric` is each task's own unless it is given, and `held_out` the one seed that the best is chosen on, of all
-    unless it is given. A method is shown also where none of its step sizes can win, with the first by `ranked`; of a
-    task that measures no metric, only a method's one step size is best.
+    `metric`: empty for each task's own. `held_out`: the seed that chooses the best; None for all seeds. If no step
+    size of a method can win, the first of `rank_step_sizes` is marked. If a task measures no metric, a step size is
+    marked only if it is the method's only one.
     Raises ValueError for a metric that no run has.
     """
     if metric and metric not in frame:
@@ -80,14 +80,14 @@ def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None
         best |= {(task, row.algorithm): row.lr for row in of_task[~several].drop_duplicates("algorithm").itertuples()}
         for algorithm, rows in of_task[several].groupby("algorithm", sort=False):
             if own:
-                best[task, algorithm] = ranked(rows, Rule(own)).index[0]
+                best[task, algorithm] = rank_step_sizes(rows, Rule(own)).index[0]
     keys = (frame[name].to_numpy(object) for name in ("task", "algorithm"))  # iterating over a column is slower
     of_rows = [best.get(key, math.nan) for key in zip(*keys, strict=True)]
     return frame.assign(best=frame["lr"].to_numpy() == np.array(of_rows))
 
 
-def on_edge(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """The tasks and methods whose best step size, of `mark_best`, is the least or greatest of several tried."""
+def find_edges(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Find the tasks and methods whose `best` step size is the least or greatest of several tried."""
     found = []
     for key, rows in frame.groupby(["task", "algorithm"], sort=False):
         tried, best = rows["lr"], rows.loc[rows["best"], "lr"]
@@ -96,13 +96,13 @@ def on_edge(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return found
 
 
-def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -> pd.DataFrame:
-    """The step sizes of one method on one task, best first: index lr, columns `value` and `why_not`.
+def rank_step_sizes(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -> pd.DataFrame:
+    """Rank the step sizes of one method on one task, best first: index lr, columns `value` and `why_not`.
 
-    Means over rounds and seeds are geometric, so that a curve that oscillates over decades is not judged by where it
-    happens to end; of accuracies, and where a metric is negative, they are arithmetic. What ended early, lacks one of
-    `seeds` (all in the rows unless given), or ends with a loss above where it began, cannot win; `why_not` is empty
-    of others. Of equals the smallest is first.
+    Means over rounds and seeds are geometric, so that the last point of a curve that oscillates over decades does not
+    decide. They are arithmetic for accuracies and for metrics with negative values. A step size cannot win if it
+    ended early, lacks one of `seeds` (default: all in the rows), or ends with a loss above its start. `why_not` gives
+    this reason, and is empty for the others. Of equal ones the smallest is first.
     """
     seeds = set(rows["seed"].unique() if seeds is None else seeds)
     higher = higher_is_better(rule.metric)
@@ -131,14 +131,15 @@ def ranked(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -
 def level(
     columns: Columns, metric: str = "grad_norm", begin: float = 0.9, end: float = 1.0, geometric: bool = True
 ) -> float:
-    """Mean of a metric over the rounds in (begin, end], as shares of the last one; NaN without any, and of a
-    geometric one where a value is negative."""
+    """Mean of a metric over the rounds in (begin, end], as shares of the last round.
+
+    NaN without such rounds, and for a geometric mean of negative values."""
     rounds = np.asarray(columns["round"]) / max(columns["round"].max(), 1)
     return _mean(_floats(columns, metric)[(rounds > begin) & (rounds <= end)], geometric)
 
 
 def ends_above_its_start(trial: Columns, metric: str) -> bool:
-    """Whether the training loss, or the metric where there is none, is worse at the end than in round 0."""
+    """Whether the training loss (the metric if there is none) is worse at the end than in round 0."""
     has_loss = "train_loss" in trial and not np.isnan(_floats(trial, "train_loss")).all()
     name = "train_loss" if has_loss else metric
     badness = sign(name) * _floats(trial, name)
@@ -162,21 +163,21 @@ def _mean(values: np.ndarray, geometric: bool) -> float:
     return float(np.exp(np.log(np.maximum(values, _TINY)).mean()) if geometric else values.mean())
 
 
-def choose(runs: Iterable[RunRecord], rule: str | None = None) -> pd.DataFrame:
-    """The best step size by `ranked`: a row for each task, algorithm and settings, with columns CHOICE.
+def choose_step_sizes(runs: Iterable[RunRecord], rule: str | None = None) -> pd.DataFrame:
+    """Choose step sizes by `rank_step_sizes`: a row for each task, algorithm and settings, with columns CHOICE.
 
     `lr` and its `value` are missing if no step size can win. `second` is the runner-up, and `run` the id of a run
     with the best step size. A step size that some seed did not finish is no candidate.
-    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. In the table it is in words.
+    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. The table has it in words.
     Raises UsageError for a metric that no finished run has.
     """
     variants = distinguish(run for run in runs if run.config)
-    curves = grouped(variants, lambda variant: (variant.run.task, variant.run.algorithm, variant.settings))
+    curves = group_by(variants, lambda variant: (variant.run.task, variant.run.algorithm, variant.settings))
     return pd.DataFrame([(*curve, *_choice(parts, rule)) for curve, parts in curves.items()], columns=CHOICE)
 
 
 def _choice(parts: list[Variant], rule: str | None) -> tuple:
-    """One curve's values of CHOICE, from `seeds` on."""
+    """The values of CHOICE for one curve, from `seeds` on."""
     seeds = sorted({part.run.seed for part in parts})
     tried = sorted({lr for part in parts for lr in part.lrs})
     finished = [part for part in parts if part.run.is_finished]
@@ -185,7 +186,7 @@ def _choice(parts: list[Variant], rule: str | None) -> tuple:
     if finished:
         frame = variant_rows(finished)
         chosen = _rule(finished, frame, rule, f"{parts[0].run.task} {parts[0].run.algorithm}")
-        words, ranks = chosen.in_words(len(seeds) > 1), ranked(frame, chosen, seeds)
+        words, ranks = chosen.in_words(len(seeds) > 1), rank_step_sizes(frame, chosen, seeds)
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]
     failed = [f"lr={lr:g} seed={seed}" for lr, seed in product(tried, seeds) if (lr, seed) not in there]
     first, second, *_ = [*ranks.loc[ranks["why_not"] == "", "value"].items(), *[(math.nan, math.nan)] * 2]
@@ -201,7 +202,7 @@ def _choice(parts: list[Variant], rule: str | None) -> tuple:
 
 
 def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: str) -> Rule:
-    """What `select=` asks for, or the task's own. Raises UsageError for a metric that these runs do not have."""
+    """Parse the rule in `select=`; None for the task's own. Raises UsageError for a metric that no run has."""
     if text is None:
         metric = metric_of(frame)
         if metric is None:

@@ -1,4 +1,4 @@
-"""The columns of the results: what each is called, its unit, which way is better, and who fills it."""
+"""The columns of the results: name, label, unit, better direction, and the part that fills it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from common.names import closest_name, explain_unknown
 
 @dataclass(frozen=True)
 class Column:
-    """One column of metrics.jsonl, or one that a figure derives from them.
+    """A column of metrics.jsonl, or one that a figure derives from these.
 
-    `label` may end in a formula, behind two spaces; `wandb` is its name there, with the group that it is shown in.
-    `better` is empty of what is neither good nor bad.
+    `label` may end in a formula, after two spaces. `wandb` is its name there, with its group. `better` is empty if
+    neither direction is better.
     """
 
     name: str
-    label: str = ""  # the name where it is empty
+    label: str = ""  # empty: the name
     unit: str = ""
     better: Literal["lower", "higher", ""] = ""
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
@@ -25,7 +25,7 @@ class Column:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it says something about the model, rather than what the training cost."""
+        """Whether it measures the model rather than the cost of training."""
         return self.filled_by not in ("trainer", "meter")
 
 
@@ -62,10 +62,10 @@ TABLE = (
     Column("seconds_to_level", "modelled seconds to the level", "seconds", filled_by="figure"),
     Column("seconds_of_round", "seconds a round", "seconds", filled_by="figure"),
 )
-"""The project's own; a row holds all that no figure fills."""
+"""The project's columns. A row holds all except those filled by figures."""
 
 Axis = Literal["bits", "round", "epoch", "bits_up", "bits_down", "seconds", "modelled_seconds"]
-"""What curves can be drawn over: the columns of every row that only grow, and what is modelled from them."""
+"""The x axes of curves: growing columns of every row, and the modelled seconds."""
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 
@@ -74,8 +74,7 @@ _declared: dict[str, Column] = {}
 
 
 def declare(record: Iterable[Mapping[str, Any]]) -> None:
-    """Take note of the columns that a user's task declares, as plain values (`dataclasses.asdict`) that a record
-    holds; those of the project keep their meaning."""
+    """Register the columns of a user's task from `dataclasses.asdict`. The project's columns take precedence."""
     for entry in record:
         _declared[entry["name"]] = Column(**entry)
 
@@ -85,20 +84,17 @@ ABOUT_BITS = {
     "bits_up": "Uplink bits are those that {} sends to the server.",
     "bits_down": "Downlink bits are those that {} receives from the server.",
 }
-"""What a caption says of an axis, with a place for who communicates."""
+"""A caption's sentence about an axis. {} stands for the worker or group."""
 
 
 def column(name: str) -> Column:
-    """What is known of a column. An undeclared one is a task's, and has a direction only if it is an accuracy."""
+    """Look up a column. An undeclared one belongs to a task, and has a direction only if it is an accuracy."""
     known = _OURS.get(name) or _declared.get(name)
     return known or Column(name, better="higher" if name.endswith("accuracy") else "")
 
 
 def usual_scale(name: str) -> Literal["log", "linear"]:
-    """How an axis of this column is drawn unless something else is asked for.
-
-    What is sent grows over decades, and losses, norms and errors fall over them.
-    """
+    """The default scale of an axis: log for bits, losses, norms and errors, which span decades."""
     known = column(name)
     over_decades = known.unit == "bits" or known.better == "lower" or known.filled_by == "diagnostics"
     return "log" if over_decades or name == "modelled_seconds" else "linear"
@@ -110,7 +106,7 @@ def label(name: str) -> str:
 
 
 def in_words(name: str) -> str:
-    """A column's label without the formula behind it."""
+    """A column's label without its formula."""
     return label(name).partition("  $")[0].replace("  ", " ")
 
 
@@ -120,7 +116,7 @@ def higher_is_better(name: str) -> bool:
 
 
 def sign(name: str) -> int:
-    """What a column's values are multiplied by to be better the smaller they are: 1, or -1.
+    """The factor, 1 or -1, that makes smaller values of a column better.
 
     Raises UsageError for a column without a better direction.
     """
@@ -132,9 +128,9 @@ def sign(name: str) -> int:
 
 
 def check_rule(rule: str) -> None:
-    """Raise UsageError for a `select=` whose metric is no run's, or has no better direction.
+    """Raise UsageError unless the metric of `select=` has a better direction and belongs to runs.
 
-    An accuracy of any name may be a task's.
+    Any name that ends in accuracy is accepted, because a task may measure it.
     """
     of, _, name = rule.partition("_")
     if not column(name).better or column(name).filled_by == "figure":
@@ -144,17 +140,17 @@ def check_rule(rule: str) -> None:
         )
 
 
-def metric_among(measured: Iterable[str], *declared: str | None) -> str | None:
-    """Of what was measured the metric that step sizes are selected by: the one that the task declares.
+def default_metric(measured: Iterable[str], *declared: str | None) -> str | None:
+    """Choose the measured metric that selects step sizes: the one that the task declares.
 
-    Of runs that do not hold one, it is the training loss of networks, which have test data, and else the gradient
-    norm, as of logistic regression. None where none of these was measured.
+    Without one it is the training loss if there is a test loss, as for networks, and else the gradient norm, as for
+    logistic regression. None if none of these was measured.
     """
     measured = set(measured)
     usual = ("train_loss", "grad_norm") if "test_loss" in measured else ("grad_norm", "train_loss")
     return next((name for name in (*declared, *usual) if name in measured and column(str(name)).better), None)
 
 
-def misspelt(metric: str) -> str | None:
-    """The column that a name looks like without being one; a user's task may measure what it likes."""
+def suggest_column(metric: str) -> str | None:
+    """The known column that an unknown name resembles closely. A user's task may have any other name."""
     return None if metric in {*_OURS, *_declared} else closest_name(metric, _OURS, cutoff=0.88)

@@ -1,6 +1,6 @@
-"""The files in a run's folder, read after their checksums are verified.
+"""Read the files in a run's folder and verify their checksums.
 
-All raise ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
+All functions raise OSError, and ValueError for a damaged file, with its name and the damage.
 """
 
 import re
@@ -19,7 +19,7 @@ from plots.runs import checksums
 
 CONFIG, ENVIRONMENT, STATUS, METRICS = "config.yaml", "environment.json", "status.json", "metrics.jsonl"
 FILES = (CONFIG, "code.json", ENVIRONMENT, STATUS, METRICS, "summary.json")
-"""The files of a finished run besides its checkpoint; an unfinished one has no summary."""
+"""The files of a finished run besides its checkpoint. An unfinished run has no summary."""
 
 LARGEST, LONGEST, DEEPEST = 2**17, 2000, 20
 """Limits of a configuration: its bytes, the characters of a value, and its levels."""
@@ -28,14 +28,14 @@ Row = dict[str, Any]
 
 
 def read_yaml(content: bytes, file: Path) -> Any:
-    """A run's configuration. Its size, depth and aliases are checked before any object is built.
+    """Parse a run's configuration. Its size, depth and aliases are checked before any object is built.
 
-    Runs of a sweep differ in few keys. Each text of a top-level key is parsed once. Runs share its value, which
-    nobody may change.
+    Runs of a sweep differ in few keys, so the text of a top-level key is parsed once. Runs share its value, so do not
+    change it.
     """
     texts = re.split(rb"\n(?:#.*\n)?(?=\w+:|\Z)", content)  # without the comment at the end
     try:
-        parts = [*map(_parsed, texts)] if len(content) <= LARGEST else [None]
+        parts = [*map(_parse, texts)] if len(content) <= LARGEST else [None]
         if None not in parts:
             return reduce(or_, parts)
     except (TypeError, yaml.YAMLError) as error:
@@ -44,8 +44,8 @@ def read_yaml(content: bytes, file: Path) -> Any:
 
 
 @lru_cache(1024)
-def _parsed(text: bytes) -> Any:
-    """The value of a YAML document; None if it is beyond the limits."""
+def _parse(text: bytes) -> Any:
+    """The value of a YAML document; None beyond the limits."""
     depth = 0
     for event in yaml.parse(text, yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -56,7 +56,7 @@ def _parsed(text: bytes) -> Any:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """An object of JSON, without its checksum. Equal files are parsed once and share their values."""
+    """Read a JSON object without its checksum. Equal files are parsed once and share their values."""
     return dict(_object(checksums.read(file)[: -checksums.END]))
 
 
@@ -68,22 +68,22 @@ def _object(begin: bytes) -> dict[str, Any]:
 
 
 def read_lines(folder: Path) -> Iterator[bytes]:
-    """The verified lines of metrics.jsonl; a run may be in the middle of the last one, which is left out."""
+    """Yield the verified lines of metrics.jsonl. An incomplete last line is left out: a run may be writing it."""
     file = folder / METRICS
     with require_regular(file).open("rb") as stream:
         yield from checksums.verify_rows(iter(partial(stream.readline, checksums.LONGEST), b""), file)
 
 
 def read_rows(folder: Path) -> Iterator[Row]:
-    """Every whole row of a run, without its checksum."""
+    """Yield the complete rows of a run without their checksums."""
     return map(_row, read_lines(folder))
 
 
 def all_lines(folder: Path, status: Mapping[str, Any]) -> list[bytes]:
-    """The verified lines of metrics.jsonl.
+    """Read the verified lines of metrics.jsonl.
 
-    status: the content of status.json. metrics.jsonl has at least the bytes that it counts, and exactly these in a
-    finished run.
+    status: the content of status.json. Raises ValueError if metrics.jsonl has fewer bytes than it counts, or more in
+    a finished run.
     """
     file, lines, counted = folder / METRICS, [*read_lines(folder)], status.get("metrics_size", 0)
     if sum(map(len, lines)) < counted:

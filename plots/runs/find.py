@@ -1,4 +1,4 @@
-"""Run folders under a results folder, and which of them are asked for."""
+"""Find and select run folders under a results folder."""
 
 import os
 import re
@@ -13,26 +13,26 @@ from plots.runs.files import FILES
 from plots.runs.read import RunRecord, open_run
 
 CHOOSING = ("study", "task", "algorithm", "seed", "state")
-"""What runs can be chosen by, in this order."""
+"""The keys that choose runs, in this order."""
 
 
 def find(root: Path) -> list[RunRecord]:
-    """Every run in and below a folder, whatever its state, and those that its sweeps wrote down and nobody began.
+    """Find every run in and below a folder, in any state, with the runs that its sweeps recorded but never began.
 
-    In order of task, algorithm and id.
+    They are sorted by task, algorithm and id.
     """
-    found = {run.id: run for run in map(_opened, sorted(root.glob("sweeps/**/jobs/*.yaml")))}
-    begun = [_opened(folder) for folder in folders(root)]
+    found = {run.id: run for run in map(_open, sorted(root.glob("sweeps/**/jobs/*.yaml")))}
+    begun = [_open(folder) for folder in folders(root)]
     for run in begun:
         found.pop(run.id, None)
     return [*begun, *found.values()]
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """The run folders and links to folders in and below a folder, in order, then the folders that cannot be read."""
+    """Yield the run folders and links to folders in and below a folder, sorted, then the unreadable folders."""
     unreadable: list[OSError] = []
     for path, inner, files in os.walk(root, onerror=unreadable.append):
-        # Neither half of a copy nor <id>.1, what other code had computed.
+        # Skip partial copies, and <id>.1: results of other code.
         inner[:] = sorted(name for name in inner if not re.fullmatch(r"\..*|[0-9a-f]{12}\.\d+", name))
         if not set(FILES).isdisjoint(files):
             yield Path(path)
@@ -42,11 +42,11 @@ def folders(root: Path) -> Iterator[Path]:
         yield from filter(Path.is_symlink, (Path(path, name) for name in inner))  # which os.walk does not follow
     for error in unreadable:
         if not isinstance(error, FileNotFoundError):
-            yield Path(error.filename)  # opening it says why
+            yield Path(error.filename)  # opening it reports why
 
 
-def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
-    """The runs that are not damaged. Damaged ones are listed on standard error."""
+def drop_damaged(runs: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return the undamaged runs. Damaged ones are listed on standard error."""
     runs = list(runs)
     for run in runs:
         if run.state == "damaged":
@@ -54,21 +54,21 @@ def whole(runs: Iterable[RunRecord]) -> list[RunRecord]:
     return [run for run in runs if run.state != "damaged"]
 
 
-def chosen_runs(results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
-    """The undamaged runs with rows that `select` selects. Damaged ones are listed on standard error."""
-    runs = [run for run in whole(find(results_dir)) if run.last]
+def choose_runs(results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
+    """Return the undamaged runs with rows that `select` selects. Damaged ones are listed on standard error."""
+    runs = [run for run in drop_damaged(find(results_dir)) if run.last]
     return select(runs, results_dir, study, **names)
 
 
 def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **names: str) -> list[RunRecord]:
-    """The runs of one study and of the given tasks, algorithms, seeds and states, several separated by commas.
+    """Select the runs of one study and of the given tasks, algorithms, seeds and states, separated by commas.
 
-    All where empty. A study has the runs that were begun for it, and those that its sweep found finished.
-    Raises UsageError for a name that no run has, with the nearest one that some run has.
+    An empty text selects all. A study has the runs begun for it and those that its sweep found finished.
+    Raises UsageError for a name that no run has, and suggests the closest one.
     """
     chosen = list(runs)
     if study:
-        chosen = of_study(chosen, results_dir, study)
+        chosen = select_study(chosen, results_dir, study)
     for key, text in names.items():
         wanted = [name for name in text.split(",") if name]
         if not wanted:
@@ -82,8 +82,8 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
     return chosen
 
 
-def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[RunRecord]:
-    """The runs of a study. Raises UsageError where there is none by that name."""
+def select_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[RunRecord]:
+    """Select the runs of a study. Raises UsageError if there is no such study."""
     runs, sweeps = list(runs), results_dir / "sweeps"
     listed = {
         str(file.parent.relative_to(sweeps)): require_regular(file).read_text().split()
@@ -95,9 +95,9 @@ def of_study(runs: Iterable[RunRecord], results_dir: Path, study: str) -> list[R
     return [run for run in runs if run.study == study or run.id in listed.get(study, [])]
 
 
-def _opened(place: Path) -> RunRecord:
+def _open(place: Path) -> RunRecord:
     try:
         return open_run(place)
     except Exception as error:  # a foreign file can raise nearly anything
-        text = f"{place}: not a whole run folder ({error}); delete it or move it elsewhere"
+        text = f"{place}: not a complete run folder ({error}); delete it or move it elsewhere"
         return RunRecord(place, "damaged", error=text)

@@ -1,16 +1,16 @@
-"""What training would have taken on a network, for any topology of exchange and any number of workers.
+"""Modelled training time on a network, for any topology of exchange and any number of workers.
 
 After r rounds in which a worker computed for c seconds, sent `bits_up` and received `bits_down` (cumulative),
 
     seconds = c + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency · s · r,
 
-or with `overlap` the larger of c and what goes up in the place of their sum, as where messages leave while the
-backward pass still runs. f_up, f_down and hops follow from n and from how messages travel: docs/reports.md has the
-table, and what it rests on. c is a worker's own share of the measured training time, in which `ranks` processes
-computed for all workers and all step sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's
-own work included; or, for other hardware, r times the given `computing`. s is how often a round communicates, on
-average: less than 1 with local steps, 2 for PowerSGD, 1 where it is missing. Rounds to a level are those measured
-with the run's own n: the model does not say that more workers need fewer.
+or with `overlap` the larger of c and the uplink time instead of their sum, because messages leave during the backward
+pass. f_up, f_down and hops follow from n and the topology: docs/reports.md has the table and its assumptions. c is
+one worker's share of the measured training time, in which `ranks` processes computed for all workers and all step
+sizes of the grid (trials): seconds / (⌈workers / ranks⌉ · trials), the server's own work included. For other hardware
+it is r times the given `computing`. s is the average number of communications per round: less than 1 with local
+steps, 2 for PowerSGD, 1 if it is missing. Rounds to a level are those measured with the run's own n: the model does
+not claim that more workers need fewer.
 
 With groups of m workers n is the number of groups. Inside a group, `bits_inside` / 64d gradients were averaged by a
 ring all-reduce over links of its own. That adds (m − 1)/m · bits_inside / inside_bandwidth, and 2(m − 1) ·
@@ -39,8 +39,7 @@ FORMS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
     "ring": lambda n, s, e: ((n - 1) / n, (n - 1) / n, 2 * (n - 1)),
     "tree": lambda n, s, e: (_steps(n), _steps(n), 2 * _steps(n)),
 }
-"""By name, of n workers, of whom s at most can serve, and e exchanges, each a number or a column: f_up, f_down and
-hops."""
+"""f_up, f_down and hops by topology, for n workers, at most s servers and e exchanges (numbers or columns)."""
 
 
 def _steps(n: Any) -> Any:
@@ -50,7 +49,7 @@ def _steps(n: Any) -> Any:
 Topology = Literal["rank0", "sharded", "ring", "tree", "all_gather"]
 
 REDUCTIONS = ("ring", "tree")
-"""Those that add up on their way: no compressed message can travel so, and all others do as a user would run them."""
+"""Topologies that add messages on their way, so compressed messages cannot use them."""
 
 FLOATS = {"Identity": 64, "Bf16": 32, "Fp16": 32}
 """Compressors whose messages an all-reduce can add, and their bits per coordinate, up and down together."""
@@ -59,11 +58,10 @@ FLOATS = {"Identity": 64, "Bf16": 32, "Fp16": 32}
 class Network(Options):
     """Links of `bandwidth` Mbit/s a direction and `latency` milliseconds one way, of `workers` (None: the run's own).
 
-    topology: how messages travel. `ring` and `tree` are for uncompressed methods, and compressed ones then have a
-    `sharded` server; the others are for compressed methods, and uncompressed ones then go by `ring`. overlap: whether
-    messages leave while the backward pass still runs. computing: milliseconds a round, of every method; None: as
-    measured, each method's own. inside_bandwidth, inside_latency: of the links inside a group of workers; None: as
-    between groups.
+    topology: the path of messages. `ring` and `tree` are for uncompressed methods; compressed ones then use a
+    `sharded` server. The others are for compressed methods; uncompressed ones then use `ring`. overlap: whether
+    messages leave during the backward pass. computing: milliseconds a round for every method; None: each method's
+    measured time. inside_bandwidth, inside_latency: of links inside a group of workers; None: as between groups.
     """
 
     bandwidth: Annotated[float, Gt(0)] = 100.0
@@ -76,13 +74,13 @@ class Network(Options):
     inside_latency: Annotated[float, Ge(0)] | None = None
 
     def form(self, uncompressed: bool) -> str:
-        """The topology of such a method's messages."""
+        """The topology of a method's messages."""
         if uncompressed == (self.topology in REDUCTIONS):
             return self.topology
         return "ring" if uncompressed else "sharded"
 
     def in_words(self) -> str:
-        """The network and both ways of messages, for a caption."""
+        """Describe the network and both topologies, for a caption."""
         overlap = ", sending while computing" if self.overlap else ""
         computing = "" if self.computing is None else f", computing {self.computing:g} ms a round"
         links = f"{self.bandwidth:g} Mbit/s a link and direction, {self.latency:g} ms one way"
@@ -113,7 +111,7 @@ def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
 
 
 def _stages(frame: pd.DataFrame) -> pd.Series:
-    """How often a round communicates, on average; once unless recorded."""
+    """The average number of communications per round; 1 if it is not recorded."""
     return frame.get("stages", pd.Series(1.0, frame.index)).fillna(1)
 
 
@@ -127,13 +125,13 @@ def _check_groups(frame: pd.DataFrame, networks: Sequence[Network]) -> None:
             )
 
 
-def own_share(frame: pd.DataFrame) -> pd.Series:
+def worker_seconds(frame: pd.DataFrame) -> pd.Series:
     """Seconds that one worker computed for one step size: the slowest rank has ⌈workers / ranks⌉ workers."""
     return frame["seconds"] / (np.ceil(frame["workers"] / frame["ranks"]) * frame["trials"])
 
 
 def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
-    """The model's time at every row of a frame of `plots.runs.read.table`, for an exchange of that form."""
+    """The modelled time at every row of a frame of `plots.runs.read.table`, with topology `form`."""
     groups = frame["groups"].fillna(frame["workers"]) if "groups" in frame else frame["workers"]
     group_size = frame["workers"] / groups
     n = ((network.workers or frame["workers"]) / group_size).clip(lower=1)
@@ -142,7 +140,7 @@ def seconds(frame: pd.DataFrame, network: Network, form: str) -> pd.Series:
     going_up = up * frame["bits_up"] / (network.bandwidth * 1e6)
     coming_down = down * frame["bits_down"] / (network.bandwidth * 1e6)
     given = network.computing
-    computing = own_share(frame) if given is None else given * 1e-3 * frame["round"]
+    computing = worker_seconds(frame) if given is None else given * 1e-3 * frame["round"]
     first = computing.clip(lower=going_up) if network.overlap else computing + going_up
     between = first + coming_down + hops * network.latency * 1e-3 * frame["round"] * _stages(frame)
     return between + _seconds_inside(frame, network, group_size) if "bits_inside" in frame else between
@@ -155,30 +153,30 @@ def _seconds_inside(frame: pd.DataFrame, network: Network, group_size: pd.Series
 
 
 def modelled_seconds(frame: pd.DataFrame, network: Network) -> pd.Series:
-    """The model's time at every row, each method's messages by the form that it would be run with."""
+    """The modelled time at every row. The topology follows from whether a method compresses."""
     _check_groups(frame, [network])
     dense, compressed = (seconds(frame, network, network.form(uncompressed)) for uncompressed in (True, False))
     return dense.where(is_uncompressed(frame), compressed)
 
 
-def first_there(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
-    """Of every curve the row at which it was first seen at or beyond a level."""
+def first_rows_at(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
+    """Each curve's first row at or beyond a level."""
     there = frame[sign(metric) * frame[metric] <= sign(metric) * level]
     return there.sort_values("round").drop_duplicates(["task", "algorithm", "lr", "seed"])
 
 
 def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequence[Network]) -> pd.DataFrame:
-    """Seconds until each method was seen at or beyond a level, with the step size that is fastest on each network.
+    """Seconds until each method is first seen at or beyond a level, with the fastest step size on each network.
 
-    Columns task, algorithm, label, uncompressed (whether the method is), form, workers, bandwidth, seconds_to_level
-    (over several seeds the mean) and lr. The last two are missing where no step size got there with every seed. A
-    method has one row for a form, a number of workers and a bandwidth, whichever of the networks name these.
+    Columns are task, algorithm, label, uncompressed, form, workers, bandwidth, seconds_to_level (the mean over seeds)
+    and lr. The last two are missing if no step size got there with every seed. A method has one row for each form,
+    number of workers and bandwidth, even if several networks share these.
     Raises UsageError for a number of workers that is no multiple of the runs' groups.
     """
     _check_groups(frame, networks)
     found = []
     for (task, algorithm), rows in frame.groupby(["task", "algorithm"], sort=False):
-        mine = first_there(rows, metric, level)
+        mine = first_rows_at(rows, metric, level)
         mine = mine[mine.groupby("lr")["seed"].transform("nunique") == rows["seed"].nunique()]
         about = {"task": task, "algorithm": algorithm, "label": rows["label"].iloc[0]}
         about["uncompressed"] = dense = bool(is_uncompressed(rows).all())
@@ -191,11 +189,11 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     return pd.DataFrame(found)
 
 
-def pays(times: pd.DataFrame) -> pd.DataFrame:
-    """The least and the greatest bandwidth tried at which compressed methods are faster than all uncompressed ones.
+def paying_bandwidths(times: pd.DataFrame) -> pd.DataFrame:
+    """The least and greatest bandwidth tried at which compressed methods are faster than all uncompressed ones.
 
-    Index task, label and workers, columns least and greatest, missing where it is so at none; empty where there is no
-    uncompressed method. `times` is as `seconds_to` gives it; who never got to the level took forever.
+    Index task, label and workers; columns least and greatest, missing if it is so at none. Empty without uncompressed
+    methods. `times` comes from `seconds_to`; a method that never got to the level took infinitely long.
     """
     dense, place = times["uncompressed"].astype(bool), ["task", "workers", "bandwidth"]
     times = times.fillna({"seconds_to_level": math.inf})

@@ -1,4 +1,4 @@
-"""What a file in conf/ or a command line sets, and pydantic checks."""
+"""Options set by a file in conf/ or a command line, validated by pydantic."""
 
 from typing import Self
 
@@ -6,10 +6,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Options(BaseModel):
-    """Named values of annotated types, which stay as they are. Other keys, infinities and NaN are refused."""
+    """Immutable values of annotated types. Unknown keys, infinities and NaN are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def replace(self, **values: object) -> Self:
-        """The same with other values, which are checked. Raises pydantic.ValidationError."""
+        """Return a copy with other values, which are validated. Raises pydantic.ValidationError."""
         return self.model_validate({**dict(self), **values})

@@ -1,4 +1,4 @@
-"""Run folders: what their files say."""
+"""Read run folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic_core import from_json
 
 from common.files import require_regular
 from plots.runs import checksums
-from plots.runs.columns import declare, metric_among
+from plots.runs.columns import declare, default_metric
 from plots.runs.files import (
     CONFIG,
     ENVIRONMENT,
@@ -33,13 +33,12 @@ from plots.runs.files import (
     read_yaml,
 )
 
-if TYPE_CHECKING:  # whoever looks at a status alone need not wait for them
+if TYPE_CHECKING:  # the status command need not wait for them
     import numpy as np
     import pandas as pd
 
 STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")
-"""What a run can be; `gone`: it says running, but no process has it any more, `missing`: written down by a sweep and
-never begun."""
+"""States of a run. `gone`: its status is running, but no process has it. `missing`: a sweep recorded it, none began."""
 
 Answer = TypeVar("Answer")
 
@@ -50,10 +49,9 @@ def _setting(*keys: str) -> Any:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run's folder: what it was set to, what it ran on and how far it came, as its files say.
+    """A run's folder: its configuration, environment and progress, from its files.
 
-    Of one that is missing `folder` is the file that it would be started from. Of one that is damaged there is nothing
-    but `error`, which says why.
+    For a missing run, `folder` is the file that it would be started from. A damaged run has only `error`, the reason.
     """
 
     folder: Path
@@ -62,8 +60,8 @@ class RunRecord:
     environment: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
     last: list[dict[str, Any]] = field(default_factory=list)  # the rows of the last evaluation
-    verified: tuple[int, int] = (0, -1)  # how much of metrics.jsonl was verified, and its CRC-32
-    code: dict[str, str] = field(default_factory=dict)  # by module the digest of the code that it was begun with
+    verified: tuple[int, int] = (0, -1)  # the verified bytes of metrics.jsonl, and their CRC-32
+    code: dict[str, str] = field(default_factory=dict)  # digests of the code it was begun with, by module
     error: str = ""
 
     @property
@@ -73,10 +71,10 @@ class RunRecord:
 
     task = _setting("task", "name")
     algorithm = _setting("algorithm", "name")
-    display = _setting("algorithm", "display")  # how it is drawn
+    display = _setting("algorithm", "display")  # label, color and marker
     seed = _setting("seed")
     workers = _setting("cluster", "workers")
-    rounds = _setting("rounds")  # how many it is to have
+    rounds = _setting("rounds")  # planned
     lrs = _setting("lr")  # its step sizes, as configured
 
     @property
@@ -89,32 +87,32 @@ class RunRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is finished, or ended where a number was not finite: what it has is all that came of it."""
+        """Whether the run is finished or diverged: no more rows will come."""
         return self.is_finished or (self.state == "failed" and bool(self.status.get("diverged")))
 
     @property
     def commit(self) -> str:
-        """That of the code that it was begun with, and whether files were edited then."""
+        """The commit it was begun with, and whether files had uncommitted changes."""
         commit = (self.environment.get("commit") or "unknown")[:7]
         return commit + " with changes" * bool(self.environment.get("uncommitted_changes"))
 
     @property
     def round(self) -> int:
-        """How many rounds are done, as far as is known."""
+        """The number of rounds known to be done."""
         return max(self.last[-1].get("round", 0) if self.last else 0, self.status.get("round", 0))
 
     @property
     def metric(self) -> str | None:
-        """What its task selects step sizes by; None where that was not measured yet."""
+        """The metric that selects its step sizes; None if it was not measured yet."""
         measured = (name for row in self.last for name in row if row[name] is not None)
-        return metric_among(measured, self.environment.get("metric"))
+        return default_metric(measured, self.environment.get("metric"))
 
     @cached_property
     def rows(self) -> dict[str, np.ndarray]:
-        """The whole rows of metrics.jsonl: an array for each column but the checksum. A missing value is NaN.
+        """The complete rows of metrics.jsonl: an array for each column except the checksum. A missing value is NaN.
 
-        Rows that were verified when the run was opened are not verified again, unless the file was replaced.
-        Raises ValueError, naming the file and line, where it is damaged.
+        Rows verified when the run was opened are not verified again, unless the file was replaced.
+        Raises ValueError with the file and line if it is damaged.
         """
         import numpy as np
 
@@ -130,12 +128,11 @@ class RunRecord:
 
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
-    """The rows of runs, one run after the other, with what identifies and labels it in columns beside them.
+    """Concatenate the rows of runs, with columns that identify and label each run.
 
-    These are task, algorithm, compressor, seed, run (the id), planned_rounds, d, batch_size (a worker's, missing
-    where gradients are of all rows); for `plots.runs.network` workers, ranks and trials, the number of step sizes,
-    and groups if any run has them; for drawing task_label, label, color, marker; and selected_by, the metric that the
-    task declares.
+    These are task, algorithm, compressor, seed, run (the id), planned_rounds, d, batch_size (a worker's; missing for
+    full gradients); for `plots.runs.network` workers, ranks, trials (the number of step sizes), and groups if any run
+    has them; for drawing task_label, label, color, marker; and selected_by, the metric that the task declares.
     """
     import numpy as np
     import pandas as pd
@@ -146,13 +143,13 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
         name: np.concatenate([run.rows.get(name, none) for run, none in zip(runs, nothing, strict=True)])
         for name in names
     })  # fmt: skip
-    about = beside(runs, [_about(run) for run in runs])
+    about = repeat_by_row(runs, [_about(run) for run in runs])
     first = ["task", "algorithm", "compressor", "seed"]
     return pd.concat([about[first], rows, about.drop(columns=first)], axis=1)
 
 
-def beside(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
-    """What holds for a whole run in a table's columns, each value repeated for every row of its run."""
+def repeat_by_row(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+    """Make table columns of facts about runs: each fact is repeated for every row of its run."""
     import pandas as pd
 
     each = pd.DataFrame(facts)
@@ -172,7 +169,7 @@ def _about(run: RunRecord) -> dict[str, Any]:
         "batch_size": run.config["task"].get("batch_size"),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
-        # How many could serve, and how often messages crossed: as recorded, or what holds of any method.
+        # The possible servers and the exchanges per round: as recorded, else what holds for any method.
         "servers": run.environment.get("servers", -(-d // 2**12)),
         "exchanges": run.environment.get("exchanges", 2),
         "stages": run.environment.get("stages", 1),
@@ -185,32 +182,31 @@ def _about(run: RunRecord) -> dict[str, Any]:
 
 
 def open_run(place: Path) -> RunRecord:
-    """The run in a folder, with its files verified. For a file, the missing run that a sweep recorded in it.
+    """Open the run in a folder and verify its files. For a file, return the missing run that a sweep recorded in it.
 
-    Raises ValueError, naming the file and what is wrong with it, where one is damaged, and OSError.
+    Raises OSError, and ValueError for a damaged file, with its name and the damage.
     """
-    return retry(lambda: _examined(place))
+    return retry(lambda: _read_folder(place))
 
 
 def retry(look: Callable[[], Answer]) -> Answer:
-    """What a look at a folder gives. Where it finds damage a second look decides: of a run that is under way one file
-    may have been read before a change and another after it."""
+    """Return `look()`. If it finds damage, look again: a run under way may have changed a file between two reads."""
     try:
         return look()
     except (OSError, ValueError):
         return look()
 
 
-def _examined(place: Path) -> RunRecord:
-    """What lies in a folder, after its files are verified."""
+def _read_folder(place: Path) -> RunRecord:
+    """Read a folder and verify its files."""
     if place.is_file():
-        return _checked(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
+        return _check(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
     if place.is_symlink() and not (place / CONFIG).exists():
         raise ValueError(f"{place}: a link, which is not followed; put the folder itself there")
-    there = [name for name in FILES if os.path.exists(f"{place}/{name}")]  # no link that leads nowhere
+    there = [name for name in FILES if os.path.exists(f"{place}/{name}")]  # not a dangling link
     config = read_yaml(checksums.read(place / CONFIG), place / CONFIG)
     parts = {name: read_json(place / name) for name in there if name.endswith(".json")}
-    status = parts.get(STATUS, {"status": "running"})  # one that has only just begun has none yet
+    status = parts.get(STATUS, {"status": "running"})  # a run that has just begun has none yet
     lines = all_lines(place, status) if METRICS in there else []
     last, content = last_rows(lines), b"".join(lines)
     state, facts = status["status"], parts.get(ENVIRONMENT, {})
@@ -222,11 +218,11 @@ def _examined(place: Path) -> RunRecord:
     declare(facts.get("columns", []))
     code, error = parts.get("code.json", {}).get("modules", {}), " ".join(str(status.get("error", "")).split())
     verified = len(content), crc32(content)
-    return _checked(RunRecord(place, state, config, facts, status, last, verified, code, error))
+    return _check(RunRecord(place, state, config, facts, status, last, verified, code, error))
 
 
-def _checked(run: RunRecord) -> RunRecord:
-    """The same run. Raises ValueError if its configuration lacks a key that every reader needs."""
+def _check(run: RunRecord) -> RunRecord:
+    """Return the run. Raises ValueError if its configuration lacks a key that every reader needs."""
     for name, kind in (("task", str), ("algorithm", str), ("display", dict), ("seed", int), ("workers", int),
                        ("rounds", int), ("lrs", list)):  # fmt: skip
         with suppress(KeyError, TypeError):
@@ -237,7 +233,7 @@ def _checked(run: RunRecord) -> RunRecord:
 
 
 def _is_free(lock: Path) -> bool:
-    """Whether no process is at the run: whether its lock could be shared, which is given back at once."""
+    """Whether no process has the run: its lock can be shared. The lock is released at once."""
     with suppress(FileNotFoundError), require_regular(lock).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The rows of runs as one table, and what they come to."""
+"""The rows of runs as one table, with best step sizes and bits to levels."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pandas as pd
 
 from common.errors import UsageError
 from common.names import explain_unknown
-from plots.runs.best import Rule, metric_of, ranked
+from plots.runs.best import Rule, metric_of, rank_step_sizes
 from plots.runs.columns import AXES, higher_is_better, sign
-from plots.runs.read import RunRecord, beside
+from plots.runs.read import RunRecord, repeat_by_row
 from plots.runs.seeds import geometric_mean
 from plots.runs.variants import distinguish, facets, variant_rows
 
 
 class Results(pd.DataFrame):
-    """Rows of `metrics.jsonl`, each with what its run was set to: a row an evaluation and step size.
+    """Rows of `metrics.jsonl` with the settings of their runs: a row for each evaluation and step size.
 
-    `settings` names the columns in which runs differ beside task, algorithm and seed; `method` has an algorithm's
-    name with those in which its own runs differ. Rows that are selected of it are Results again.
+    `settings` names the columns in which runs differ besides task, algorithm and seed. `method` is an algorithm's
+    name with the settings in which its own runs differ. A selection of rows is a Results again.
     """
 
     _metadata: ClassVar = ["settings"]  # a list, because pandas adds it to a list
@@ -33,37 +33,37 @@ class Results(pd.DataFrame):
         return Results
 
     def best(self, metric: str = "") -> pd.DataFrame:
-        """A row a task and method: its best step size `lr`, by the rule of reports, and what it came to.
+        """Return a row for each task and method: the best step size `lr`, by the rule of reports, and its results.
 
-        `metric` is each task's own unless it is given. `value` is what the step size was chosen by; `final` the
-        metric at the last evaluation, over several seeds its mean with `final_low` and `final_high`, the least and
-        the greatest. `edge`: no smaller, or no larger, step size was tried. `note` is what speaks against it.
-        Raises ValueError for a metric that no run has, and where there are no rows, and UsageError for a metric
-        without a better direction.
+        `metric`: empty for each task's own. `value` decided the step size. `final` is the metric at the last
+        evaluation: the mean over seeds, with the least and greatest in `final_low` and `final_high`. `edge`: no
+        smaller, or no larger, step size was tried. `note`: a reason against it.
+        Raises ValueError for a metric that no run has and for no rows, and UsageError for a metric without a better
+        direction.
         """
-        return self._told(finals(self._by_method(), metric).drop(columns="label"))
+        return self._add_settings(finals(self._by_method(), metric).drop(columns="label"))
 
     def bits_to(self, metric: str, levels: float | Sequence[float], x: str = "bits") -> pd.DataFrame:
-        """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
+        """Return the fewest bits until each method is first seen at or beyond each level, over all its step sizes.
 
-        `x` is what is counted: bits of both directions, bits_up or bits_down of one, or another axis such as round.
-        Columns as `bits_to_reach` has them. Raises as `best`.
+        `x`: the column to count: bits of both directions, bits_up or bits_down of one, or another axis such as round.
+        Columns are those of `bits_to_reach`. Raises as `best`.
         """
         if metric not in self:
             raise ValueError(f"{metric}: no run has this metric")
         if x not in self:
             raise UsageError(explain_unknown(f"x={x}: no such column", x, AXES))
         wanted = [levels] if isinstance(levels, int | float) else list(levels)
-        return self._told(bits_to_reach(self._by_method(), metric, wanted, x).drop(columns="label"))
+        return self._add_settings(bits_to_reach(self._by_method(), metric, wanted, x).drop(columns="label"))
 
     def _by_method(self) -> pd.DataFrame:
-        """The rows with every variant of a method an algorithm of its own, as the rules of reports take them."""
+        """The rows with every variant of a method as an algorithm of its own, as the rules of reports need them."""
         if self.empty:
             raise ValueError("there are no rows")
         return pd.DataFrame(self).assign(algorithm=self["method"])
 
-    def _told(self, found: pd.DataFrame) -> pd.DataFrame:
-        """What was found of methods, with what these are set to in columns beside."""
+    def _add_settings(self, found: pd.DataFrame) -> pd.DataFrame:
+        """Add columns with the settings of the methods."""
         names = ["task", "algorithm", *(name for name in self.settings if name in self)]
         known = pd.DataFrame(self)[["method", *names]].drop_duplicates(["task", "method"])
         found = found.rename(columns={"algorithm": "method"}).merge(known, on=["task", "method"], how="left")
@@ -71,12 +71,12 @@ class Results(pd.DataFrame):
 
 
 def results(runs: Sequence[RunRecord]) -> Results:
-    """The rows of runs. Of several with the same settings, seed and step size the last one stands."""
+    """Return the rows of runs. Of several with the same settings, seed and step size only the last is kept."""
     variants = distinguish(runs)
     kept = [variant.run for variant in variants]
     frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
     settings = facets(kept).map(_value, na_action="ignore").drop(columns=[*frame, "algorithm"], errors="ignore")
-    about = beside(kept, settings.assign(algorithm=[run.algorithm for run in kept])).loc[frame.index]
+    about = repeat_by_row(kept, settings.assign(algorithm=[run.algorithm for run in kept])).loc[frame.index]
     first = ["task", "algorithm", "compressor", "seed"]
     rest = [name for name in frame if name not in (*first, "method")]
     whole = pd.concat([frame, about], axis=1)[[*first, *settings, *rest, "method"]]
@@ -86,7 +86,7 @@ def results(runs: Sequence[RunRecord]) -> Results:
 
 
 def _value(text: str) -> Any:
-    """The value of a word on a command line."""
+    """Parse a word of a command line."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -95,11 +95,10 @@ def _value(text: str) -> Any:
 
 
 def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
-    """A row a task and algorithm of `table`'s rows: its best step size, how that was chosen, and where it ended.
+    """Return a row for each task and algorithm in the rows of `table`: the best step size and its final metric.
 
-    Columns as of `Results.best`. The mean over seeds is geometric unless the metric is one of which more is better,
-    or is negative somewhere; a task that measures no metric has no value. Raises ValueError for a metric that no run
-    has.
+    Columns are those of `Results.best`. The mean over seeds is geometric unless higher is better or a value is
+    negative. A task that measures no metric has no row. Raises ValueError for a metric that no run has.
     """
     if metric and metric not in frame:
         raise ValueError(f"{metric}: no run has this metric")
@@ -108,7 +107,7 @@ def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
         if not (own := metric or metric_of(of_task)):
             continue
         for algorithm, rows in of_task.groupby("algorithm", sort=False):
-            ranks = ranked(rows, Rule(own))
+            ranks = rank_step_sizes(rows, Rule(own))
             lr, best = ranks.index[0], rows[rows["lr"] == ranks.index[0]]
             ends = best[best["round"] == best["round"].max()][own].to_numpy(dtype=float)
             geometric = not higher_is_better(own) and bool((ends >= 0).all())
@@ -125,12 +124,12 @@ def finals(frame: pd.DataFrame, metric: str = "") -> pd.DataFrame:
 
 
 def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: str = "bits") -> pd.DataFrame:
-    """The fewest bits after which each method was seen at or beyond each level, over all its step sizes.
+    """Return the fewest bits until each method is first seen at or beyond each level, over all its step sizes.
 
-    `frame` has the rows of `RunRecord.frame`. Beyond is below, of accuracies above. Returns columns task, algorithm,
-    label, level, bits, round, lr; the last three are missing where no step size got there. With several seeds bits
-    and round are means, `bits_min` and `bits_max` stand beside them, and only step sizes with which every seed got
-    there count. `x` is counted instead of bits where it is given, and has its name in the columns.
+    `frame` has rows of `table`. Beyond means below, and above for accuracies. Columns are task, algorithm, label,
+    level, bits, round, lr; the last three are missing if no step size got there. With several seeds, bits and round
+    are means, with `bits_min` and `bits_max`, and only step sizes that got there with every seed count. A given `x`
+    is counted instead of bits and replaces it in the column names.
     """
     curve, ends, firsts = ["task", "algorithm"], [f"{x}_min", f"{x}_max"], []
     trials = [*curve, "lr", "seed"]
@@ -154,9 +153,9 @@ def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: 
 
 
 def usual_levels(frame: pd.DataFrame, metric: str) -> list[float]:
-    """Levels to compare one task's methods at where none are asked for: those that lie between the best start and the
-    best value of all curves, from the easiest on. Decades, five at most; of accuracies tenths; where fewer than two
-    of these lie there, round numbers."""
+    """Default levels to compare one task's methods: between the best start and the best value, the easiest first.
+
+    At most five decades, or tenths for accuracies. If fewer than two of these fit, round numbers."""
     values = frame.loc[frame[metric] > 0, ["round", metric]]
     starts = values.loc[values["round"] == values["round"].min(), metric]
     if starts.empty:

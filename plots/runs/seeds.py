@@ -8,25 +8,25 @@ from plots.runs.columns import ABOUT_BITS
 BITS = ("bits", "bits_up", "bits_down")
 
 
-def repeated(frame: pd.DataFrame) -> bool:
-    """Whether some method was run on some task with more than one seed."""
+def has_several_seeds(frame: pd.DataFrame) -> bool:
+    """Whether any method has more than one seed on a task."""
     return bool((frame.groupby(["task", "algorithm"])["seed"].nunique() > 1).any())
 
 
-def about_runs(frame: pd.DataFrame) -> str:
-    """The budget and the seeds of curves, in a line."""
+def describe_runs(frame: pd.DataFrame) -> str:
+    """Describe the rounds and seeds of curves in a line."""
     ends = frame.groupby(["task", "algorithm"])["round"].max()
     rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
-    if repeated(frame):
+    if has_several_seeds(frame):
         return f"{rounds} rounds; means over seeds {seeds_in_words(frame)}, bands from the least to the greatest."
-    seeds = in_order(frame["seed"])
+    seeds = join_sorted(frame["seed"])
     return f"{rounds} rounds; one seed{' a curve' if ',' in seeds else f' ({seeds})'}."
 
 
 def seeds_in_words(frame: pd.DataFrame) -> str:
-    """The seeds of curves. If these differ, each list of seeds with the curves that have it."""
+    """List the seeds of curves. If these differ, each list names its curves."""
     curves = frame.drop_duplicates(["task", "label", "seed"]).groupby(["task", "label"], sort=False)
-    seeds = curves["seed"].agg(in_order)
+    seeds = curves["seed"].agg(join_sorted)
     if seeds.nunique() == 1:
         return seeds.iloc[0]
     differs = seeds.groupby("label").transform("nunique") > 1
@@ -35,8 +35,8 @@ def seeds_in_words(frame: pd.DataFrame) -> str:
     return "; ".join(f"{numbers} ({of})" for numbers, of in lists.items())
 
 
-def about_axes(frame: pd.DataFrame) -> dict[str, str]:
-    """What a caption says of axes of bits and seconds. With `cluster.groups` a group communicates as one worker."""
+def describe_axes(frame: pd.DataFrame) -> dict[str, str]:
+    """A caption's sentences about axes. With `cluster.groups` a group communicates as one worker."""
     grouped = frame["groups"].notna() if "groups" in frame else pd.Series([False])
     who = ["one worker"] * (not grouped.all()) + ["one group of workers"] * bool(grouped.any())
     about = {axis: said.format(" or ".join(who)) for axis, said in ABOUT_BITS.items()}
@@ -45,23 +45,23 @@ def about_axes(frame: pd.DataFrame) -> dict[str, str]:
     return about
 
 
-def in_order(values: pd.Series) -> str:
-    """The different numbers of a column in words."""
+def join_sorted(values: pd.Series) -> str:
+    """Join the distinct numbers of a column, sorted, by commas."""
     return ", ".join(f"{value:.12g}" for value in sorted(values.unique()))
 
 
 def geometric_mean(values: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """exp of the mean logarithm; 0 where a value is 0, NaN where one is missing."""
+    """exp of the mean logarithm; 0 if a value is 0, NaN if one is missing."""
     with np.errstate(divide="ignore"):
         return np.exp(np.log(values).mean(axis))
 
 
-def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataFrame:
-    """Columns x, mean, low and high of one method, in order of rounds: y's mean over seeds, its least and greatest.
+def average_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataFrame:
+    """Average one method's y over seeds: columns x, mean, low (the least) and high (the greatest), sorted by round.
 
-    With one seed all three are its curve. Where one seed has no value, none of them has. Over `batch_size` a point is
-    a run, those that have none are left out, and the order is that of batches. Raises ValueError where seeds were not
-    evaluated at the same rounds with the same x: a mean would then compare different places.
+    With one seed all three are its curve. If one seed has no value, all three are missing. Over `batch_size` a point
+    is a run, sorted by batch size; runs without one are left out. Raises ValueError unless all seeds were evaluated
+    at the same rounds with the same x: a mean would compare different places.
     """
     place = x if x == "batch_size" else "round"
     curve = curve[curve[place].notna()]
@@ -75,7 +75,7 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     same = (of_seeds == each) & (points == points[:, :1]) & ((xs == xs[:, :1]) | (xs != xs))  # a missing x is NaN
     if len(curve) % seeds or not same.all():
         raise ValueError(
-            f"{curve['algorithm'].iloc[0]} on {curve['task'].iloc[0]}: seeds {in_order(curve['seed'])} were not "
+            f"{curve['algorithm'].iloc[0]} on {curve['task'].iloc[0]}: seeds {join_sorted(curve['seed'])} were not "
             f"evaluated at the same rounds and {x}, so they have no mean; run them with the same rounds and "
             "eval_every"
         )
@@ -84,19 +84,18 @@ def over_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.DataF
     return pd.DataFrame({"x": xs[:, 0], "mean": mean, "low": values.min(1), "high": values.max(1)})
 
 
-def while_all_go_on(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame without the rounds that a seed of their curve did not come to, since it diverged: from there on there
-    is no mean."""
+def drop_after_divergence(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drop the rounds after the first seed of a curve diverged, because they have no mean over seeds."""
     curve = ["task", "algorithm", "lr"]
     ends = frame.groupby([*curve, "seed"])["round"].transform("max")
     return frame[frame["round"] <= ends.groupby([frame[name] for name in curve]).transform("min")]
 
 
-def at_mean_costs(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with all times and bits the means over the seeds of their curve at that round.
+def average_costs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace times and bits by their means over a curve's seeds at that round.
 
-    Seeds take different times for the same rounds, and different bits where a coin decides what is sent; a curve over
-    them has one point a round.
+    Seeds take different times for the same rounds, and different bits if a coin decides the message. A curve over
+    them has one point for each round.
     """
     costs = [column for column in ("seconds", "modelled_seconds", *BITS) if column in frame]
     curves = frame.groupby(["task", "algorithm", "lr", "round"])

@@ -1,4 +1,4 @@
-"""Variants of a method: its runs on a task that differ in their settings."""
+"""Variants of a method: its runs on one task with different settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from plots.runs import read
-from plots.runs.read import RunRecord, beside
+from plots.runs.read import RunRecord, repeat_by_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,32 +19,32 @@ Thing = TypeVar("Thing")
 Key = TypeVar("Key", bound=Hashable)
 
 DASHES = ((), (5, 2), (5, 1.5, 1.2, 1.5), (9, 2), (9, 1.5, 1.2, 1.5, 1.2, 1.5), (2.5, 1.2))
-"""Of a method's variants, in turn: lengths drawn and left out, in line widths; the first is a whole line."""
+"""Dash patterns of a method's variants, in turn: lengths drawn and left out, in line widths. The first is solid."""
 
 _NOT_OF_A_CURVE = {
     "lr", "seed", "epochs", "results_dir", "threads", "device", "logger", "study", "checkpoint_every",
     "stale", "verify_every", "packages", "cluster.server", "cluster.timeout",
 }  # fmt: skip
-"""Keys and groups that a curve is chosen by, or that say where and how it was run; rounds stand for epochs."""
+"""Keys and groups that choose a curve, or that say where and how it was run. Rounds replace epochs."""
 
 _OF_A_METHOD = ("algorithm", "compressor", "update")
-"""Groups in which methods differ by nature; other settings distinguish all curves of a task."""
+"""Groups in which methods always differ. Other settings distinguish all curves of a task."""
 
 _MARKERS = {*"osD^v<>XPp*hHxd+"}
 """Markers known without importing matplotlib."""
 
 _NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
-"""Names that distinguish no curves in any group."""
+"""Names that never distinguish curves, in any group."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A run and how its curves are drawn.
+    """A run with the look of its curves.
 
-    `settings` are those that distinguish it from the method's other runs. `dash` is an index into DASHES. `color` is
-    the method's, in shades from light to dark for several variants. `lrs` are the step sizes that the run stands for:
-    its own, except for those that a later run has with the same settings and seed. `method` is the method's label,
-    with the algorithm's name if several algorithms share it.
+    `settings` distinguish it from the method's other runs. `dash` is an index into DASHES. `color` is the method's,
+    in shades from light to dark for several variants. `lrs` are the run's step sizes, except those that a later run
+    has with the same settings and seed. `method` is the method's label, with the algorithm's name if several
+    algorithms share it.
     """
 
     run: RunRecord
@@ -64,26 +64,26 @@ class Variant:
 
 
 def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
-    """The rows as `plots.runs.read.table` has them, every variant an algorithm of its own, and a column dash."""
+    """Return the rows of `plots.runs.read.table` with every variant as an algorithm of its own, and a column dash."""
     import numpy as np
 
     runs = [variant.run for variant in variants]
     looks = [{"algorithm": one.name, "label": one.label, "color": one.color, "dash": one.dash} for one in variants]
     frame = read.table(runs)
-    frame[["algorithm", "label", "color", "dash"]] = beside(runs, looks)
+    frame[["algorithm", "label", "color", "dash"]] = repeat_by_row(runs, looks)
     return frame[np.concatenate([np.isin(variant.run.rows["lr"], variant.lrs) for variant in variants])]
 
 
 def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
-    """The runs with names of their curves: runs have one name exactly where nothing but seed and step sizes differ.
+    """Name the curves of runs. Runs share a name exactly if they differ only in seed and step sizes.
 
-    Of several with the same settings, seed and step size the last one stands, and finished ones before others; a run
-    of which nothing stands is left out.
+    Of several runs with the same settings, seed and step size the last is kept, and finished ones before others. A
+    run that keeps no step size is left out.
     """
     runs = list(runs)
     differing = settings(runs)
-    known: dict[str, list[str]] = {}  # the settings of each method's variants, none first: it has a whole line
-    for run in sorted(runs, key=lambda run: by_value(differing[run.folder])):
+    known: dict[str, list[str]] = {}  # settings of each method's variants; none first, drawn solid
+    for run in sorted(runs, key=lambda run: natural_key(differing[run.folder])):
         if differing[run.folder] not in known.setdefault(run.algorithm, []):
             known[run.algorithm].append(differing[run.folder])
 
@@ -105,28 +105,27 @@ def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
     return variants
 
 
-def latest(variants: Iterable[Variant]) -> list[Variant]:
-    """Of every curve its finished runs; where it has none, the run that came furthest. Variants of a method on a task
-    stand in order of their values."""
+def select_latest(variants: Iterable[Variant]) -> list[Variant]:
+    """Select each curve's finished runs, else the run that came furthest. A method's variants are sorted by value."""
     chosen: list[Variant] = []
-    for parts in grouped(variants, lambda variant: (variant.run.task, variant.name)).values():
+    for parts in group_by(variants, lambda variant: (variant.run.task, variant.name)).values():
         finished = [part for part in parts if part.run.is_finished]
         chosen += finished or [max(parts, key=lambda part: part.run.round)]
-    methods = grouped(chosen, lambda variant: (variant.run.task, variant.run.algorithm)).values()
-    return [variant for parts in methods for variant in sorted(parts, key=lambda part: by_value(part.settings))]
+    methods = group_by(chosen, lambda variant: (variant.run.task, variant.run.algorithm)).values()
+    return [variant for parts in methods for variant in sorted(parts, key=lambda part: natural_key(part.settings))]
 
 
-def by_value(text: str) -> list[tuple[bool, float, str]]:
-    """A key that sorts texts with numbers in them by these."""
+def natural_key(text: str) -> list[tuple[bool, float, str]]:
+    """A sort key that orders texts by the numbers in them."""
     parts = re.split(r"(?<![\w.])([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.])", text)
     return [(bool(place % 2), float(part) if place % 2 else 0.0, part) for place, part in enumerate(parts)]
 
 
-def undrawable(color: str, marker: str) -> str:
+def find_undrawable(color: str, marker: str) -> str:
     """Return color=… or marker=… if matplotlib cannot draw it, else an empty text."""
     if re.fullmatch("#[0-9a-fA-F]{6}", color) and marker in _MARKERS:
         return ""
-    from matplotlib.colors import is_color_like  # which takes a while to import
+    from matplotlib.colors import is_color_like  # slow to import
     from matplotlib.markers import MarkerStyle
 
     if not is_color_like(color):
@@ -139,39 +138,40 @@ def undrawable(color: str, marker: str) -> str:
 
 
 def _shade(color: str, place: int, of: int) -> str:
-    """The colour of one of several variants: mixed with white for the first, with black for the last; as #rrggbb."""
+    """The colour #rrggbb of one of several variants: the first is mixed with white, the last with black."""
     if of < 2:
         return color
     from matplotlib.colors import to_hex, to_rgb  # which only drawing needs
 
-    darkness = min(1.0, (of + 1) / 5) * (place / (of - 1) - 0.5)  # two or three need not go as far as more
+    darkness = min(1.0, (of + 1) / 5) * (place / (of - 1) - 0.5)  # two or three need less contrast than more
     red, green, blue = (part + ((darkness < 0) - part) * abs(darkness) for part in to_rgb(color))
     return to_hex((red, green, blue))
 
 
 def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
-    """By folder the settings in which runs differ, as on a command line: from the others of the same task and
-    algorithm, and, except for those of methods, from all others of the task."""
+    """The settings in which runs differ, by folder, as on a command line.
+
+    A run is compared with runs of its task and algorithm, and in all but the method's groups with all of its task."""
     texts = _texts(runs)
     return {
         Path(str(folder)): ", ".join(
             f"{key.removesuffix('._target_')}={text}" for key, text in zip(keys, mine, strict=True) if text == text
         )  # a missing setting is NaN
-        for group, keys in _distinguishing(texts)
+        for group, keys in _distinguishing_keys(texts)
         for folder, mine in zip(group.index, group[keys].to_numpy(), strict=True)
     }
 
 
 def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
-    """The settings in which runs of any task differ: a row for each run's folder, a column for each setting.
+    """The settings in which runs differ, across tasks: a row for each run's folder, a column for each setting.
 
     Values are texts as on a command line; NaN if a run has no such setting.
     """
     import pandas as pd
 
     texts = _texts(runs)
-    keys = _differing(texts, (*_OF_A_METHOD, "task"))
-    keys += [key for _, some in _distinguishing(texts) for key in some]
+    keys = _differing_keys(texts, (*_OF_A_METHOD, "task"))
+    keys += [key for _, some in _distinguishing_keys(texts) for key in some]
     found: dict[str, pd.Series] = {}
     for key in dict.fromkeys(keys):
         name = key.removesuffix("._target_")  # null in one run, a class in another
@@ -180,8 +180,9 @@ def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
 
 
 def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
-    """Settings as on a command line: a row a run, a column a dotted key, NaN where a run has no such setting. Of
-    classes it is the last name and of hashes the beginning, where these differ."""
+    """Settings as on a command line: a row for each run, a column for each dotted key, NaN for a missing setting.
+
+    Classes are shortened to their last name and hashes to their beginning if these still differ."""
     import pandas as pd
 
     runs = list(runs)
@@ -200,28 +201,26 @@ def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
     return texts
 
 
-def _distinguishing(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[str]]]:
-    """The rows of each task and algorithm, with the keys that distinguish them from one another and from the task's
-    others."""
+def _distinguishing_keys(texts: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, list[str]]]:
+    """Yield the rows of each task and algorithm, with the keys that distinguish them from each other and the rest."""
     for _, of_task in texts.groupby("task.name", sort=False) if len(texts) else ():
-        common = _differing(of_task, _OF_A_METHOD)
+        common = _differing_keys(of_task, _OF_A_METHOD)
         for _, group in of_task.groupby("algorithm.name", sort=False):
-            yield group, [*dict.fromkeys([*common, *_differing(group)])]
+            yield group, [*dict.fromkeys([*common, *_differing_keys(group)])]
 
 
-def grouped(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
-    """Lists of those with the same key, all in the order in which they come."""
+def group_by(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
+    """Group things by key, in their order."""
     groups: dict[Key, list[Thing]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
     return groups
 
 
-def _differing(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
-    """The keys of settings that differ, or that some lack, among configurations with the same classes above them.
-    Those in groups `without` are left out.
+def _differing_keys(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
+    """Find the keys that differ or are missing among configurations with the same classes above them.
 
-    A key that in all of them repeats one that runs share, as a data set's seed does, is no setting of its own.
+    Groups in `without` are skipped. A key that always copies a shared one, such as a data set's seed, does not count.
     """
     found, values, missing = [], texts.to_numpy(), texts.isna().to_numpy()
     differs = (values != values[:1]) & ~(missing & missing[:1])
@@ -240,7 +239,7 @@ def _differing(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
 
 
 def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
-    """Dotted keys of a configuration with their values as on a command line, files known by their hashes alone.
+    """Flatten a configuration to dotted keys with values as on a command line. Files are known by their hashes.
 
     Null keys of the cluster are left out, as in a run's id, because older runs do not have them.
     """

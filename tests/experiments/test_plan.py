@@ -21,7 +21,7 @@ from experiments.orchestration.plan import Trial, trial
 from experiments.orchestration.study import cells
 from experiments.training.trainer import Trainer
 from plots.figure.spec import Figure, Panel
-from plots.runs.best import choose
+from plots.runs.best import choose_step_sizes
 from plots.runs.find import find
 
 TRIAL = Trial(d=30, layout=vector_layout([30]), dtype=torch.float64, round=1.0, evaluation=60.0)
@@ -195,6 +195,6 @@ def test_a_finished_run_is_told_by_its_best_step_size(results: str) -> None:
 
 def test_where_nothing_came_to_its_end(results: str) -> None:
     assert halted([*SMALL, "algorithm=sgd", "lr=[0.1,1e308]", results]) == 1
-    [choice] = choose(find(Path(results.partition("=")[2])), "final_grad_norm").itertuples()
+    [choice] = choose_step_sizes(find(Path(results.partition("=")[2])), "final_grad_norm").itertuples()
     assert all(map(math.isnan, (choice.lr, choice.value, choice.second)))
     assert choice.note.startswith("no step size can win")

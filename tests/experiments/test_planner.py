@@ -8,7 +8,7 @@ from common.errors import UsageError
 from experiments import plan
 from experiments.entries.track import read_track
 from experiments.leaderboard import entries, goals_of, rows
-from plots.leaderboard.ranking import by_level
+from plots.leaderboard.ranking import needs_by_level
 from plots.leaderboard.statistics import needs
 from plots.runs.network import Network
 
@@ -88,7 +88,7 @@ def three(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_messages_are_those_that_runs_of_this_model_recorded(three: None):
     track = read_track("digits")
-    *_, (_, recorded) = by_level(rows(track, entries(track, "")), goals_of(track))
+    *_, (_, recorded) = needs_by_level(rows(track, entries(track, "")), goals_of(track))
     found = plan.contenders("digits", "3", plan.layout_of("digits", ""), workers=8).loc["digits"]
     old = recorded["digits"].loc["digits"].loc[found.index]
     for column in ("bits_up", "bits_down", "servers", "exchanges", "round", "d"):

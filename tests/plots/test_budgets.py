@@ -8,7 +8,7 @@ import pytest
 from curve_support import check, claim, curve
 
 from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE
-from plots.claims.claims import in_one_seed
+from plots.claims.claims import judge_seed
 
 ahead_at_equal, alike_early, fewer_bits, fewer_bits_to = map(
     check, ("ahead_at_equal", "alike_early", "fewer_bits", "fewer_bits_to")
@@ -100,10 +100,10 @@ def test_a_curve_that_ends_before_its_last_round_decides_nothing(short: str) -> 
     for columns in ({}, {"planned_rounds": 100}):
         curves[short] = cut(whole, 20, **columns)
         for one in claims:
-            finding = in_one_seed(curves, one)
+            finding = judge_seed(curves, one)
             assert (finding.verdict, finding.measured) == (NOT_DECIDABLE, f"{short} ends at round 20 of 100")
     curves[short] = cut(whole, 50, planned_rounds=50)  # that was all it was to have
-    assert not [one for one in claims if "ends at round" in in_one_seed(curves, one).measured]
+    assert not [one for one in claims if "ends at round" in judge_seed(curves, one).measured]
 
 
 @pytest.mark.parametrize(("higher", "expected"), [(0, HOLDS), (1, HOLDS), (2, FAILS), (10, FAILS)])

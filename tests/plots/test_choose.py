@@ -11,7 +11,7 @@ from folder_support import change, folder, rewrite
 from renewing import renew
 
 from common.errors import UsageError
-from plots.runs.best import Rule, choose, level, mark_best, ranked
+from plots.runs.best import Rule, choose_step_sizes, level, mark_best, rank_step_sizes
 from plots.runs.find import find
 from plots.runs.results import results
 
@@ -46,7 +46,7 @@ def came_to(rule: str | None, lr: float) -> float:
 
 @pytest.mark.parametrize("rule", [None, "final_grad_norm", "best_grad_norm", "best_train_accuracy"])
 def test_the_best_by_the_rows(rule: str | None, place: Path) -> None:
-    noisy, plain = choose(find(place), rule).itertuples()
+    noisy, plain = choose_step_sizes(find(place), rule).itertuples()
     assert (noisy.algorithm, plain.algorithm) == ("noisy", "plain")
     order = sorted(LRS, key=lambda lr: (came_to(rule, lr) * (-1 if rule == "best_train_accuracy" else 1), lr))
     for choice in (noisy, plain):
@@ -59,7 +59,7 @@ def test_the_best_by_the_rows(rule: str | None, place: Path) -> None:
 
 
 def only(place: Path, rule: str | None = None) -> pd.Series:
-    [(_, choice)] = choose(find(place), rule).iterrows()
+    [(_, choice)] = choose_step_sizes(find(place), rule).iterrows()
     return choice
 
 
@@ -84,7 +84,7 @@ def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_
     rewrite(path, lambda row: row | {"mine": (row["lr"] - 0.15) * row["round"]})
     rows = results(find(tmp_path))
     asked = [
-        lambda: choose(find(tmp_path), "best_mine")["lr"][0],
+        lambda: choose_step_sizes(find(tmp_path), "best_mine")["lr"][0],
         lambda: rows.best("mine")["lr"][0],
         lambda: rows.bits_to("mine", {"lower": -1, "higher": 1}.get(declared, 0))["lr"][0],
     ]
@@ -101,9 +101,9 @@ def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_
 
 def test_a_metric_that_no_run_has(place: Path) -> None:
     with pytest.raises(UsageError, match="select=final_gard_norm: no such choice; did you mean final_grad_norm"):
-        choose(find(place), "final_gard_norm")
+        choose_step_sizes(find(place), "final_gard_norm")
     with pytest.raises(UsageError, match="select=best_seconds: no such choice"):
-        choose(find(place), "best_seconds")
+        choose_step_sizes(find(place), "best_seconds")
 
 
 EVERY = tuple(range(101))
@@ -167,7 +167,7 @@ def test_what_a_metric_selects_over_seeds(metric: str, values: dict, lr: float) 
 def test_a_trial_that_diverged_comes_last(bad: float) -> None:
     frame = by_seed({0.1: {0: bad}, 0.2: {0: 1e9}})
     assert best(mark_best(frame)) == {("t", "a"): {0.2}}
-    assert ranked(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "not finished"]
+    assert rank_step_sizes(frame, Rule("grad_norm"))["why_not"].tolist() == ["", "not finished"]
     assert best(mark_best(by_seed({0.1: {0: 1e-9, 1: bad}, 0.2: {0: 1e9, 1: 1e9}}))) == {("t", "a"): {0.2}}
     assert best(mark_best(by_seed({0.2: {0: bad}, 0.1: {0: bad}}), "grad_norm")) == {("t", "a"): {0.1}}
 

@@ -18,7 +18,7 @@ from plots.figure.derive import ByStepSize, LeastSoFar, MinimumOverRounds, Ratio
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.results import bits_to_reach
-from plots.runs.seeds import at_mean_costs, over_seeds, while_all_go_on
+from plots.runs.seeds import average_costs, average_seeds, drop_after_divergence
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), NORM.replace(y_scale="linear")]
@@ -183,13 +183,13 @@ def seeds(values: dict[int, list[float]] = VALUES, bits: int = 10, name: str = "
 def test_one_seed_is_its_curve_to_the_last_bit() -> None:
     values = [1 / 3, 0.1, 1e-300]
     for geometric in (True, False):
-        line = over_seeds(seeds({4: values}), "bits", "grad_norm", geometric)
+        line = average_seeds(seeds({4: values}), "bits", "grad_norm", geometric)
         for column in ("mean", "low", "high"):
             assert line[column].tolist() == values
 
 
 def test_a_value_that_one_seed_lacks_has_no_mean() -> None:
-    line = over_seeds(seeds({0: [8.0, 1.0, np.nan], 1: [2.0, 4.0, 1.0]}), "bits", "grad_norm", geometric=True)
+    line = average_seeds(seeds({0: [8.0, 1.0, np.nan], 1: [2.0, 4.0, 1.0]}), "bits", "grad_norm", geometric=True)
     assert line["mean"].tolist()[:2] == pytest.approx([4.0, 2.0])
     assert line.loc[2, ["mean", "low", "high"]].isna().all()
 
@@ -199,7 +199,7 @@ def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
     values = [1.0, 1.0, 1.0][: len(other["rounds"])]
     frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), labelled("a", "t", curve(values, **other), seed=3)])
     with pytest.raises(ValueError, match="a on t: seeds 0, 3 were not evaluated at the same rounds and bits"):
-        over_seeds(frame, "bits", "grad_norm", geometric=True)
+        average_seeds(frame, "bits", "grad_norm", geometric=True)
 
 
 def over_rounds(frame: pd.DataFrame, **options: object) -> Axes:
@@ -224,7 +224,7 @@ def test_several_seeds_are_a_line_in_a_band() -> None:
 
 def test_bits_that_a_coin_decides_are_averaged_over_seeds() -> None:
     one, other = (labelled("a", "t", curve(lambda r: 1.0 + 0 * r, bits=bits)).assign(seed=bits) for bits in (10, 30))
-    drawn = over_seeds(at_mean_costs(pd.concat([one, other], ignore_index=True)), "bits", "grad_norm", False)
+    drawn = average_seeds(average_costs(pd.concat([one, other], ignore_index=True)), "bits", "grad_norm", False)
     assert (drawn["x"] == 2 * one["bits"].to_numpy()).all()
 
 
@@ -235,7 +235,7 @@ def test_a_mean_ends_where_one_of_its_seeds_does() -> None:
         for (method, seed), last in rounds.items()
         for t in range(last + 1)
     ])  # fmt: skip
-    ends = while_all_go_on(frame).groupby(["algorithm", "seed"])["round"].max().to_dict()
+    ends = drop_after_divergence(frame).groupby(["algorithm", "seed"])["round"].max().to_dict()
     assert ends == {("a", 0): 2, ("a", 1): 2, ("b", 0): 3}
 
 

@@ -41,7 +41,7 @@ def test_every_state_is_found_and_damage_named(results: Path, capsys: pytest.Cap
         "missing": "missing",
     }
     assert columns.column("mine").better == "higher"
-    assert {run.id for run in find.chosen_runs(results)} == {*"01234", "begun", "own"}
+    assert {run.id for run in find.choose_runs(results)} == {*"01234", "begun", "own"}
     said = capsys.readouterr().err
     assert "small: not a whole run" in said
     assert "line 2: checksum mismatch" in said

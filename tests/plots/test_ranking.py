@@ -12,12 +12,13 @@ from scipy import stats
 
 from plots.claims.check import NOT_DECIDABLE
 from plots.leaderboard.claims import BitsClaim, judge
-from plots.leaderboard.draw import behind, dots, front
+from plots.leaderboard.draw import dots, entry_curves, front
 from plots.leaderboard.effects import effects
-from plots.leaderboard.ranking import ALL, Goals, by_level, in_words, rank
+from plots.leaderboard.ranking import ALL, Goals, in_words, needs_by_level, rank
 from plots.leaderboard.statistics import (
     AHEAD,
     TIE,
+    UNDECIDED,
     compare,
     differences,
     geometric_interval,
@@ -39,7 +40,7 @@ def both(name: str, *values: float, **options: object) -> pd.DataFrame:
 
 
 def ranking_of(frame: pd.DataFrame, goals: Goals = GOALS, seeds: int = 10) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return rank(frame, goals, by_level(frame, goals), seeds)
+    return rank(frame, goals, needs_by_level(frame, goals), seeds)
 
 
 def verdict(*entries: pd.DataFrame, level: float = 0.1) -> pd.Series:
@@ -283,7 +284,7 @@ def test_pictures_have_room_for_long_names_and_tell_entries_of_one_method_apart(
             assert axis.get_tightbbox().x0 >= -1
             assert axis.get_tightbbox().x1 <= picture.bbox.width + 1
         plt.close(picture)
-    picture = behind(frame, tasks)
+    picture = entry_curves(frame, tasks)
     looks = [(line.get_color(), line.get_marker(), line._dash_pattern[1]) for line in picture.axes[0].get_lines()]
     assert len({str(look) for look in looks}) == len(names)
     plt.close(picture)
@@ -308,7 +309,7 @@ CLAIMS = [BitsClaim(number=1, times=32, within=1.5, **BITS), BitsClaim(number="2
 )  # fmt: skip
 def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, said: str) -> None:
     missing = CLAIMS[1].replace(number="3", reference="none")
-    found = judge(by_level(pd.concat([subject, both("dense", 1.0)]), GOALS), [*CLAIMS, missing])
+    found = judge(needs_by_level(pd.concat([subject, both("dense", 1.0)]), GOALS), [*CLAIMS, missing])
     hardest = found[(found["level"] == 2) & (found["task"] == "toy")]
     expected = [["1", about, said], ["2", at_least, said]]
     assert hardest[["number", "verdict", "measured"]].to_numpy().tolist() == expected
@@ -317,10 +318,10 @@ def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, sa
 
 def test_a_claim_if_the_reference_misses_the_level() -> None:
     slow = both("dense", 0.1)
-    found = judge(by_level(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS), CLAIMS)
+    found = judge(needs_by_level(pd.concat([both("mine", 1.0, 8.0, 8.0), slow]), GOALS), CLAIMS)
     assert found["verdict"].tolist()[-2:] == ["not decidable", "holds"]
     assert found["measured"].iloc[-1].startswith("> 7.2 times")
-    levels = by_level(pd.concat([both("mine", 0.1), slow]), GOALS)
+    levels = needs_by_level(pd.concat([both("mine", 0.1), slow]), GOALS)
     found = judge(levels, CLAIMS)
     assert found["verdict"].unique() == ["not decidable"]
     assert found["measured"].unique() == ["mine misses the level in 10 of 10 seeds, dense in 10"]

@@ -12,7 +12,7 @@ from folder_support import folder, rewrite
 
 from common.errors import UsageError
 from plots.runs import columns
-from plots.runs.columns import Column, declare, higher_is_better, in_words, metric_among
+from plots.runs.columns import Column, declare, default_metric, higher_is_better, in_words
 from plots.runs.find import find
 from plots.runs.results import Results, results
 
@@ -146,4 +146,4 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
 def test_what_step_sizes_are_selected_by(
     measured: tuple[str, ...], declared: tuple[str, ...], metric: str | None
 ) -> None:
-    assert metric_among(measured, *declared) == metric
+    assert default_metric(measured, *declared) == metric

@@ -15,8 +15,8 @@ from waiting import exit_status
 from common.errors import exit_with_message
 from experiments import check, load, status
 from plots.page.page import page_data
-from plots.runs.best import choose
-from plots.runs.find import chosen_runs, find, whole
+from plots.runs.best import choose_step_sizes
+from plots.runs.find import choose_runs, drop_damaged, find
 
 FILES = ("config.yaml", "code.json", "environment.json", "status.json", "summary.json", "metrics.jsonl")
 
@@ -37,8 +37,8 @@ HARMS = (*WAYS, "gone", "foreign")
 
 READERS: dict[str, Callable[[Path], object]] = {
     "status": lambda folder: status.main([str(folder)]),
-    "page": lambda folder: page_data(chosen_runs(folder), [], ""),
-    "selection": lambda folder: choose(whole(find(folder))),
+    "page": lambda folder: page_data(choose_runs(folder), [], ""),
+    "selection": lambda folder: choose_step_sizes(drop_damaged(find(folder))),
     "load": lambda folder: load(folder).to_csv(),
 }
 """What shows a results folder."""
