@@ -1,1 +1,1 @@
-"""Claims held against measured curves."""
+"""Checks of claims by measured curves."""

@@ -38,13 +38,13 @@ class AheadAtEqual(Check):
     since: int = 1
 
     @property
-    def to_the_end(self) -> set[str]:
+    def must_finish(self) -> set[str]:
         return {self.subject}
 
     def judge(self, curves: Curves) -> Finding:
-        return check.combine_findings([self._against(other, curves) for other in self.others])
+        return check.combine_findings([self._judge_against(other, curves) for other in self.others])
 
-    def _against(self, other: str, curves: Curves) -> Finding:
+    def _judge_against(self, other: str, curves: Curves) -> Finding:
         if short := check.explain_early_end(curves, [other]):
             return Finding(check.NOT_DECIDABLE, short)
         mine, theirs = self._spent(curves[self.subject]), self._spent(curves[other])
@@ -149,9 +149,9 @@ class FewerBits(Check):
 
     def judge(self, curves: Curves) -> Finding:
         mine, theirs = curves[self.subject], curves[self.reference]
-        return check.combine_findings([self._in_metric(metric, mine, theirs) for metric in self.metrics])
+        return check.combine_findings([self._judge_metric(metric, mine, theirs) for metric in self.metrics])
 
-    def _in_metric(self, metric: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> Finding:
+    def _judge_metric(self, metric: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> Finding:
         toward, least = sign(metric), self.times / self.within
         bests = [toward * float((toward * curve[metric].astype(float)).min()) for curve in (mine, theirs)]
         if any(map(math.isnan, bests)):
@@ -178,14 +178,14 @@ class FewerBits(Check):
         return Finding(verdict, text)
 
     def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:
-        """What the ratio of bits to the level says, and in words, from the rows of `_reached`."""
+        """The verdict on the ratio of bits to the level, with its text, from rows of `_rows_at_level`."""
         (mine_before, mine_there), (theirs_before, theirs_there) = mine["bits"], theirs["bits"]
         if not mine_there or not theirs_there:
             return check.NOT_DECIDABLE, "reached at the start"
         least, ratio = self.times / self.within, theirs_there / mine_there
         low, high = theirs_before / mine_there, theirs_there / mine_before if mine_before else math.inf
         ends = check.format_ratio(low, least), check.format_ratio(high, least)
-        if math.isinf(high):  # one of the two was there at its first evaluation
+        if math.isinf(high):  # one of them was there at its first evaluation
             spread = f"at least {ends[0]}" if low else "both at their first evaluation"
         else:
             spread = " to ".join(ends) if low else f"at most {ends[1]}"
@@ -238,8 +238,7 @@ class FewerBitsTo(Check):
         return Finding(check.NOT_DECIDABLE, f"{text}, nearer than evaluations are")
 
     def _need(self, frame: pd.DataFrame) -> tuple[float, float, bool]:
-        """What a curve spends until it is at the level, at least and at most, or all where it never is; whether it
-        is."""
+        """The least and most that a curve spends until the level, or all if it never gets there; whether it does."""
         there = _rows_at_level(frame, self.metric, self.level)
         if there.empty:
             return frame[self.axis].max(), frame[self.axis].max(), False
@@ -247,7 +246,7 @@ class FewerBitsTo(Check):
         return there[self.axis].iloc[1 if is_exact else 0], there[self.axis].iloc[1], True
 
     def _in_words(self, mine: float, theirs: float, got_there: bool, they_got_there: bool) -> str:
-        """Both needs, with the digits that show which is more than `times` the other."""
+        """Both needs as text, with enough digits to show which is more than `times` the other."""
         side = np.sign(theirs - self.times * mine)
         texts = check.format_all_distinct(
             [mine, theirs], lambda one, other: np.sign(other - self.times * one) == side
@@ -257,8 +256,9 @@ class FewerBitsTo(Check):
 
 
 def _rows_at_level(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
-    """The evaluation before the first one at a level or beyond, and that one; twice the first where it is there. No
-    rows where a curve is never there."""
+    """The first evaluation at or beyond a level, after the one before it. A first evaluation there stands twice.
+
+    No rows if the curve never gets there."""
     there = (sign(metric) * frame[metric] <= sign(metric) * target).to_numpy()
     first = int(there.argmax())
     return frame.iloc[[max(first - 1, 0), first] if there.any() else []]
@@ -272,7 +272,7 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
 
 
 def _format_pair(metric: str, mine: float, theirs: float, alike: float) -> str:
-    """Both numbers, with the digits that show whether one is as good as the other."""
+    """Both numbers as text, with enough digits to show whether one is as good as the other."""
     if math.isnan(mine) or math.isnan(theirs):
         return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
     side = _gets_as_far(metric, mine, theirs, alike)

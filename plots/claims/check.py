@@ -1,4 +1,4 @@
-"""What every check has: typed options, the methods and metrics that it is about, a verdict, and numbers in words."""
+"""The base of checks: typed options, methods and metrics, verdicts, and numbers as text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from plots.runs.options import Options
 HOLDS, FAILS, NOT_DECIDABLE = "holds", "fails", "not decidable"
 
 Curves = Mapping[str, pd.DataFrame]
-"""By algorithm: the rows of one trial in order of rounds."""
+"""The rows of one trial, sorted by round, for each algorithm."""
 
 
-def _known_metric(name: str) -> str:
-    """A task names its metrics itself, so only a name close to one of ours is refused."""
+def _check_metric(name: str) -> str:
+    """Refuse only names close to one of ours, because a task may name its metrics freely."""
     if near := suggest_column(name):
         raise ValueError(f"no column is called {name}; did you mean {near}?")
     return name
@@ -32,80 +32,80 @@ METHOD, METRIC = "a method", "a metric"
 
 Method = Annotated[str, METHOD]
 Methods = Annotated[list[str], MinLen(1), METHOD]
-Metric = Annotated[str, AfterValidator(_known_metric), METRIC]
-Metrics = Annotated[list[Annotated[str, AfterValidator(_known_metric)]], MinLen(1), METRIC]
+Metric = Annotated[str, AfterValidator(_check_metric), METRIC]
+Metrics = Annotated[list[Annotated[str, AfterValidator(_check_metric)]], MinLen(1), METRIC]
 Positive = Annotated[float, Gt(0)]
 Share = Annotated[float, Gt(0), Le(1)]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict and the measured numbers in words. Where these are one ratio: the ratio and its thresholds."""
+    """A verdict and the measured numbers as text; also the ratio and its thresholds if it rests on one ratio."""
 
     verdict: str
     measured: str
     ratio: float | None = None
     thresholds: tuple[float, ...] = ()
 
-    def negated(self) -> Finding:
-        """The same numbers about the opposite claim."""
+    def negate(self) -> Finding:
+        """Return the finding of the opposite claim, with the same numbers."""
         return replace(self, verdict={HOLDS: FAILS, FAILS: HOLDS}.get(self.verdict, self.verdict))
 
 
 class Check(Options):
-    """A rule that decides a claim about one task's curves. The fields of a rule are its options in conf/figure.
+    """A rule that decides a claim about one task's curves. Its fields are the options in conf/figure.
 
-    `needs` are the columns that it reads beside the metrics among its options.
+    `needs` are the columns that it reads besides the metrics among its options.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
 
     def judge(self, curves: Curves) -> Finding:
-        """The verdict, with the numbers that it rests on."""
+        """Return the verdict with its numbers."""
         raise NotImplementedError
 
     @property
     def named_methods(self) -> set[str]:
-        """The methods that it is about."""
-        return self._marked(METHOD)
+        """The methods among its options."""
+        return self._names_marked(METHOD)
 
     @property
     def named_metrics(self) -> set[str]:
         """The metrics that it needs."""
-        return self._marked(METRIC) | self.needs
+        return self._names_marked(METRIC) | self.needs
 
     @property
-    def to_the_end(self) -> set[str]:
-        """The methods without whose last round nothing can be decided."""
+    def must_finish(self) -> set[str]:
+        """The methods that must reach their last round; otherwise nothing can be decided."""
         return self.named_methods
 
-    def _marked(self, mark: str) -> set[str]:
+    def _names_marked(self, mark: str) -> set[str]:
         fields = type(self).model_fields.items()
         values = (getattr(self, name) for name, field in fields if mark in field.metadata)
         return {name for value in values for name in ([value] if isinstance(value, str) else value)}
 
 
 def decide(true: bool, *numbers: float) -> str:
-    """The verdict of a comparison; not decidable where one of its numbers is NaN."""
+    """Return the verdict of a comparison. It is not decidable if one of its numbers is NaN."""
     return NOT_DECIDABLE if np.isnan(numbers).any() else HOLDS if true else FAILS
 
 
 def ratio_finding(true: bool, ratio: float, *thresholds: float) -> Finding:
-    """A finding that rests on one ratio alone."""
+    """A finding that rests on one ratio."""
     return Finding(decide(true, ratio), format_ratio(ratio, *thresholds), ratio, thresholds)
 
 
 def combine_findings(findings: Sequence[Finding]) -> Finding:
-    """One finding about several methods or metrics: it fails where it fails for one."""
+    """Combine findings about several methods or metrics. One failure fails all."""
     verdicts = [one.verdict for one in findings]
     verdict = next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS)
     return Finding(verdict, "; ".join(one.measured for one in findings))
 
 
 def format_ratio(ratio: float, *thresholds: float) -> str:
-    """A ratio with two digits: 0.54×, 1900×, 4.2e14×; a dash for NaN.
+    """Format a ratio with two digits: 0.54×, 1900×, 4.2e14×; a dash for NaN.
 
-    Within a tenth of a threshold it has three digits, or more until it reads as on the right side of the threshold.
+    Within a tenth of a threshold it has three digits, or more until it lies on the right side of the threshold.
     """
     if math.isnan(ratio):
         return "–"
@@ -115,12 +115,12 @@ def format_ratio(ratio: float, *thresholds: float) -> str:
 
 
 def format_percent(share: float, threshold: float) -> str:
-    """A whole number of percent, with decimals where these are needed to read on the right side of the threshold."""
+    """Format a share as whole percent, with decimals if rounding would move it across the threshold."""
     return f"{format_distinct(100 * share, [100 * threshold], '.{}f', 0)} %"
 
 
 def format_distinct(number: float, thresholds: Sequence[float], form: str, digits: int) -> str:
-    """The number with this many digits, or with more where rounding would move it across a threshold."""
+    """Format a number with this many digits, or more if rounding would move it across a threshold."""
 
     def is_so(text: float) -> bool:
         return all(np.sign(text - one) == np.sign(number - one) for one in thresholds)
@@ -131,7 +131,7 @@ def format_distinct(number: float, thresholds: Sequence[float], form: str, digit
 def format_all_distinct(
     numbers: Sequence[float], is_so: Callable[..., bool], form: str = ".{}g", digits: int = 3
 ) -> list[str]:
-    """Numbers with so many digits, or with more until `is_so` is true of what is printed."""
+    """Format numbers with this many digits, or more until `is_so` is true of the printed ones."""
     for count in range(digits, 17):
         texts = [format(number, form.format(count)) for number in numbers]
         if is_so(*map(float, texts)):
@@ -140,14 +140,14 @@ def format_all_distinct(
 
 
 def short_exponent(text: str) -> str:
-    """1e+06 as 1e6."""
+    """Shorten 1e+06 to 1e6."""
     return text.replace("e+0", "e").replace("e+", "e")
 
 
 def explain_early_end(curves: Curves, names: Iterable[str]) -> str:
-    """Which of these curves ends before its last planned round, in words; empty where none does.
+    """Say which of these curves ends before its last planned round; empty if none does.
 
-    Without a column `planned_rounds`, the longest curve says how many rounds were planned.
+    Without a column `planned_rounds`, the longest curve gives the planned rounds.
     """
     longest = max(frame["round"].max() for frame in curves.values())
     for name in names:

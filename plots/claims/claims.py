@@ -1,8 +1,7 @@
 """Claims of papers, judged by measured curves.
 
-A claim's methods and thresholds stand in conf/figure/*.yaml. Each claim is judged under every protocol: with every
-method's published step size, with every method's best, and with each step size that all methods share. Each judgement
-is made in every seed.
+Methods and thresholds of claims are in conf/figure/*.yaml. Each claim is judged in every seed, under each protocol:
+with every method's published step size, with every method's best, and with each step size that all methods share.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ import numpy as np
 import pandas as pd
 from pydantic import BeforeValidator, Discriminator
 
-from plots.claims import budgets, levels, theory  # noqa: F401 (which define the checks)
+from plots.claims import budgets, levels, theory  # noqa: F401 (they define the checks)
 from plots.claims.check import NOT_DECIDABLE, Check, Curves, Finding, explain_early_end, format_ratio
 from plots.runs.options import Options
 from plots.runs.seeds import geometric_mean
 
 CHECKS: dict[str, type[Check]] = {check.model_fields["name"].default: check for check in Check.__subclasses__()}
-"""By the name that conf/figure calls them."""
+"""Checks by their names in conf/figure."""
 
 AnyCheck = Annotated[reduce(or_, CHECKS.values()), Discriminator("name")]
 
 PAPERS, BEST, MEASURED = "paper's", "best", "measured"
-"""Protocols with a name, in column `step_size` of findings. Others are named by their step size."""
+"""Named protocols, in column `step_size` of findings. Others are named by their step size."""
 
 COLUMNS = ["number", "statement", "task", "step_size", "verdict", "measured"]
-"""Of findings."""
+"""Columns of findings."""
 
 
 class Claim(Options):
-    """A statement that a check decides. A negated claim holds where its check fails."""
+    """A statement that a check decides. A negated claim holds if its check fails."""
 
     number: Annotated[str, BeforeValidator(str)]
     statement: str
@@ -43,10 +42,10 @@ class Claim(Options):
 
 
 def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
-    """Every claim on the tasks that it is about, under every protocol.
+    """Judge every claim on the tasks that have its methods and metrics, under every protocol.
 
     Args:
-        frame: the rows of `mark_best`, with a column `published` where the figure has published step sizes.
+        frame: the rows of `mark_best`, with a column `published` if the figure has published step sizes.
 
     Returns:
         A row for each claim, task and protocol, with COLUMNS.
@@ -70,11 +69,11 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
 
 
 def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of one task by protocol, each with one step size a method.
+    """The rows of one task by protocol, with one step size for each method.
 
-    Protocols are the paper's where every method has a published step size, the best ones, and every step size that
-    all methods share. One with the same rows as an earlier one is left out, beside the paper's and where only best
-    step sizes were run.
+    Protocols are the paper's if every method has a published step size, the best ones, and every step size that all
+    methods share. With the paper's protocol, or if only best step sizes were run, a protocol with the same rows as an
+    earlier one is left out.
     """
     methods = rows["algorithm"].nunique()
     named = {PAPERS: rows[rows["published"]]} if "published" in rows else {}
@@ -91,7 +90,7 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _curves(rows: pd.DataFrame) -> dict[Hashable, Curves]:
-    """The sorted rows of every method, by seed."""
+    """The rows of every method, sorted by round, for each seed."""
     return {
         seed: {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
         for seed, some in rows.groupby("seed")
@@ -111,19 +110,18 @@ def _judge_seeds(seeds: Mapping[Hashable, Curves], claim: Claim) -> tuple[str, s
 
 
 def judge_seed(curves: Curves, claim: Claim) -> Finding:
-    """The finding on one trial a method."""
-    if short := explain_early_end(curves, sorted(claim.check.to_the_end)):
+    """Judge a claim on one trial of each method."""
+    if short := explain_early_end(curves, sorted(claim.check.must_finish)):
         return Finding(NOT_DECIDABLE, short)
     finding = claim.check.judge(curves)
-    return finding.negated() if claim.negated else finding
+    return finding.negate() if claim.negated else finding
 
 
 def _combine_seeds(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
-    """A verdict and what was measured, from the findings of all seeds. A claim holds, or fails, where it does so in
-    every seed.
+    """Return a verdict and the measured text from all seeds. A claim holds, or fails, if it does so in every seed.
 
-    Measured are a ratio's geometric mean with least and greatest, or other numbers seed by seed. Where seeds
-    disagree, each is named with its verdict.
+    The text has a ratio's geometric mean with least and greatest, or other numbers seed by seed. If seeds disagree,
+    it names each with its verdict.
     """
     first, *others = findings.values()
     if any(one.verdict != first.verdict for one in others):

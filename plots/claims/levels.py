@@ -1,4 +1,4 @@
-"""Checks of the level that methods reach, and of seconds: modelled to a level, and measured of a round."""
+"""Checks of the levels that methods reach, of modelled seconds to a level, and of measured rounds."""
 
 from __future__ import annotations
 

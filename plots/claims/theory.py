@@ -1,4 +1,4 @@
-"""Checks of what the analysis says: bits of a message, second moments, compression errors, rates."""
+"""Checks of the theory: bits of a message, second moments, compression errors, rates."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ErrorVanishes(Check):
         begin = level(frame, "signal_error", 0, 0.1)
         last = frame.loc[frame["round"] > 0.9 * frame["round"].max(), "signal_error"].to_numpy(dtype=float)
         fall = begin / float(geometric_mean(last[last != 0])) if last.any() else math.inf
-        if not begin > 2 * np.finfo(float).tiny:  # `level` makes this of zeros, up to rounding
+        if not begin > 2 * np.finfo(float).tiny:  # `level` returns this for zeros, up to rounding
             fall = math.nan
         gradient = level(frame, "grad_norm", 0, 0.1) / level(frame, "grad_norm")
         falls = (check.format_ratio(ratio, self.factor) for ratio in (fall, gradient))
@@ -108,7 +108,7 @@ class FallsWithRounds(Check):
     tolerance: float
 
     def judge(self, curves: Curves) -> Finding:
-        frame = curves[self.subject].dropna(subset="min_grad_norm_squared")  # missing where a run diverged
+        frame = curves[self.subject].dropna(subset="min_grad_norm_squared")  # missing if a run diverged
         if len(frame) < 3:
             return Finding(check.NOT_DECIDABLE, f"{len(frame)} runs")
         slope = np.polyfit(np.log(frame["round"]), np.log(frame["min_grad_norm_squared"]), 1)[0]

@@ -29,16 +29,16 @@ Cell = TypeVar("Cell")
 _Places = list[list[tuple[str, Panel]]]
 
 use_style = partial(plt.style.context, str(Path(__file__).with_name("style.mplstyle")), after_reset=True)
-"""The settings that pictures are drawn and saved with. A user's matplotlibrc is ignored."""
+"""Use the style in which pictures are drawn and saved. A user's matplotlibrc is ignored."""
 
 WIDEST = 4
-"""Panels beside each other, where there is room for them."""
+"""The most panels in a row."""
 
 LETTER = 0.062
-"""Inches of a legend's letter, at the usual size."""
+"""The width of a letter in a legend, in inches at the usual size."""
 
 _MARKERS = 7
-"""Of a curve. Those of several curves lie at different places, so that each is seen where they coincide."""
+"""Markers on a curve. Curves have them at different places, so that each is seen if curves coincide."""
 
 
 def draw(
@@ -48,16 +48,15 @@ def draw(
     width: float | None = None,
     families: Sequence[Sequence[str]] = (),
 ) -> Figure:
-    """Panels of `rows` × tasks with one curve a method, and a note in small print below. Close it after use.
+    """Draw panels of `rows` × tasks with one curve for each method, and a note in small print below.
 
-    Panels of one task, or tasks of one panel, stand beside each other, up to four to a row. `frame` holds one trial
-    per task, algorithm and seed (columns of `RunRecord.frame`, or of `Variant.frame`, and, where some lie above
-    others, `front`). Of several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the
-    least to the greatest. Round 0 has no place on a logarithmic axis of bits and is left out there.
+    Close the figure after use. Panels of one task, or tasks of one panel, stand side by side, up to four in a row.
+    `frame` holds one trial per task, algorithm and seed (columns of `table` or `variant_rows`, and `front` for curves
+    on top of others). For several seeds the curve is the mean, geometric on a logarithmic axis, in a band from the
+    least to the greatest. A logarithmic axis of bits leaves out round 0.
 
-    Methods are drawn by `families`, each in panels and with a legend of its own; others seven at a time. The curve of
-    a run that diverged (`diverged`) ends in a cross, and leaves the panel above all others. Axes are labelled by
-    their task.
+    Each of `families` has panels and a legend of its own. Other methods are drawn seven at a time. The curve of a run
+    that diverged (`diverged`) ends in a cross, and may leave the panel at the top. Axes have their task as label.
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
@@ -92,7 +91,7 @@ def draw(
 
 
 def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[_Places, dict[str, str], int, float]:
-    """Task and panel by place, labels by method, the columns that fit into the legend, and the block's height."""
+    """Plan a block: task and panel by place, labels by method, columns of the legend, and the height."""
     tasks = list(frame["task"].unique())
     across = max(1, min(WIDEST, int(width / 1.45)))
     if len(tasks) > 1 and len(panels) > 1 and not any(panel.task for panel in panels):
@@ -138,7 +137,7 @@ def _draw_block(
 
 
 def _in_lines(text: str, most: int) -> str:
-    """A label in lines where it is long; a formula, which stands behind two spaces, is left whole."""
+    """Wrap a long label. A formula, after two spaces, stays whole."""
     lines = text.replace("  ", "\n").split("\n")
     return "\n".join(line if "$" in line else textwrap.fill(line, most) for line in lines)
 
@@ -153,7 +152,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
         covers = any(len(one) == len(points) and np.allclose(one, points, rtol=0.01, equal_nan=True) for one in drawn)
         drawn.append(points)
         top = top if shown.get("diverged") else np.fmax(top, line["high"].max())
-        dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # so that the curve below stays visible
+        dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # keeps the curve below visible
         color, size = shown["color"], plt.rcParams["lines.markersize"]
         axis.plot(
             line["x"], line["mean"], color=color, label=labels[str(name)],
@@ -168,7 +167,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
             axis.fill_between(line["x"], line["low"], line["high"], color=color, alpha=0.2, linewidth=0)
     axis.set_gid(panel.y)
     axis.set(xscale=panel.x_scale, yscale=panel.y_scale, xlabel=label(panel.x))
-    if panel.y_max is None and np.isfinite(top):  # what diverged would flatten the others
+    if panel.y_max is None and np.isfinite(top):  # diverged curves would flatten the others
         axis.dataLim.y1 = min(axis.dataLim.y1, top)
     if panel.guide is not None:
         ends = np.array([frame[panel.x].min(), frame[panel.x].max()], dtype=float)  # from the upper left on
@@ -179,8 +178,9 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
 
 
 def _cut(axis: Axes, panel: Panel) -> None:
-    """Let the panel end at y_min or y_max where curves go on beyond, with room for what is seen of them alone; with
-    both, at both."""
+    """Cut the panel at y_min or y_max if curves go on beyond, with room for the visible parts only.
+
+    With both, the panel has exactly this range."""
     low, high = panel.y_min, panel.y_max
     if low is None or high is None:
         least, most = axis.dataLim.intervaly
@@ -190,7 +190,7 @@ def _cut(axis: Axes, panel: Panel) -> None:
         low = low if low is not None and least < low else bottom
         high = high if high is not None and most > high else top
     axis.set_ylim(low, high)
-    for line in axis.get_lines():  # an arrow where a curve leaves the panel for good
+    for line in axis.get_lines():  # an arrow if a curve leaves the panel for good
         x, y = map(np.asarray, line.get_data())
         inside = np.flatnonzero((y >= low) & (y <= high))
         if len(inside) and inside[-1] + 1 < len(y) and not np.isnan(y[inside[-1] + 1]):
@@ -200,7 +200,7 @@ def _cut(axis: Axes, panel: Panel) -> None:
 
 
 def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
-    """Indices of points that lie evenly on an axis of this scale, moved on by a share of their distance."""
+    """Indices of points evenly spaced on an axis of this scale, shifted by a share of their distance."""
     if len(x) <= _MARKERS:
         return list(range(len(x)))
     places = np.log(x) if scale == "log" else x
@@ -209,8 +209,7 @@ def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
 
 
 def _share(figure: Figure) -> None:
-    """Give panels that show the same quantity on the same scale one range, unless some panel's curves would then
-    take up less than a third of its height."""
+    """Give panels of the same quantity and scale one range, unless a panel's curves would fill less than a third."""
     alike: dict[tuple, list[Axes]] = {}
     for axis in figure.axes:
         alike.setdefault((axis.get_gid(), axis.get_yscale()), []).append(axis)
@@ -224,8 +223,7 @@ def _share(figure: Figure) -> None:
 
 
 def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
-    """Ticks of a logarithmic axis at decades; one of less than two has them at 2 and 5 times these as well, one of
-    less than one at round numbers."""
+    """Set ticks of a logarithmic axis: decades; below two, also 2 and 5 times these; below one, round numbers."""
     if side.get_scale() != "log":
         return
     low, high = np.log10(sorted(side.get_view_interval()))
@@ -239,8 +237,9 @@ def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
 
 
 def save(figure: Figure, *targets: Path) -> None:
-    """Write a figure to files, each of the type that its name ends in, and close it; exactly as wide as it is to be,
-    where that was said. A PNG has 256 colours, which halves it and is not seen in curves."""
+    """Write a figure to files, in the formats of their suffixes, and close it.
+
+    A PNG has 256 colours, which halves its size and is not visible in curves."""
     with use_style():
         for target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -259,6 +258,6 @@ def save(figure: Figure, *targets: Path) -> None:
 
 
 def _rows(cells: Sequence[Cell], across: int) -> list[list[Cell]]:
-    """Cells in as few rows as that takes, all but the last of one length."""
+    """Split cells into the fewest rows, all but the last of one length."""
     length = math.ceil(len(cells) / max(1, math.ceil(len(cells) / across)))
     return [list(cells[begin : begin + length]) for begin in range(0, len(cells), max(1, length))]

@@ -1,4 +1,4 @@
-"""Columns of a figure that no single row of a run holds."""
+"""Columns of a figure that are derived from several rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _MARKERS = "osD^v"
 
 
 class Ratio(Options):
-    """Adds `<metric>_ratio`: the metric over that of the method `over`, at the same task, batch, step size, seed and
-    round."""
+    """Adds `<metric>_ratio`: the metric over that of `over`, at the same task, batch, step size, seed and round."""
 
     name: Literal["ratio"] = "ratio"
     metric: str
@@ -31,7 +30,7 @@ class Ratio(Options):
 
 
 class LeastSoFar(Options):
-    """The metric after a round becomes the least of all evaluations up to it, of each run and trial."""
+    """Replaces the metric by its least value so far, in each run and trial."""
 
     name: Literal["least_so_far"] = "least_so_far"
     metric: str
@@ -42,11 +41,10 @@ class LeastSoFar(Options):
 
 
 class MinimumOverRounds(Options):
-    """One row for each run and trial: its last, where `grad_norm` is the least over all evaluations, and
-    `min_grad_norm_squared` its square.
+    """Keeps the last row of each run and trial, with `grad_norm` as the least over all evaluations.
 
-    Runs of one method that differ in length become one curve over `round`, those that differ in batches one over
-    `batch_size`. A run that diverged has no such minimum.
+    `min_grad_norm_squared` is its square, missing if the run diverged. Runs of one method with different lengths
+    become one curve over `round`, and with different batches one over `batch_size`.
     """
 
     name: Literal["minimum_over_rounds"] = "minimum_over_rounds"
@@ -60,7 +58,7 @@ class MinimumOverRounds(Options):
 
 
 class RelativeError(Options):
-    """Adds `relative_error`: ‖g̃ − g‖₂ over ‖g‖₂, where the replicas step by g̃ and workers meant to send the mean g.
+    """Adds `relative_error`: ‖g̃ − g‖₂ over ‖g‖₂. The replicas step by g̃, and g is the workers' exact mean.
 
     At 1 the error is as large as the message.
     """
@@ -73,7 +71,7 @@ class RelativeError(Options):
 
 
 class ByStepSize(Options):
-    """The rows of one algorithm. Every step size becomes a method, in colours from small to large."""
+    """Keeps the rows of one algorithm. Every step size becomes a method, coloured from small to large."""
 
     name: Literal["by_step_size"] = "by_step_size"
     algorithm: str
@@ -94,4 +92,4 @@ Derivation = Annotated[
 ]
 
 DERIVATIONS = {kind.model_fields["name"].default: kind for kind in Derivation.__origin__.__args__}  # type: ignore
-"""By the name that conf/figure calls them."""
+"""Derivations by their names in conf/figure."""

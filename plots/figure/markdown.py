@@ -17,7 +17,7 @@ _PROTOCOLS = {
     claims.MEASURED: "Column *measured*: rounds on links of given bandwidth and latency.",
     "equal": "The columns of numbers: all methods with this step size.",
 }
-"""What the columns of claims are, by their kind."""
+"""The meaning of the columns of claims, by kind."""
 
 
 def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
@@ -31,7 +31,7 @@ def head(figure: Figure, caption: str, frame: pd.DataFrame) -> list[str]:
 
 
 def best_step_sizes(frame: pd.DataFrame) -> list[str]:
-    """The best step size of each method on each task; those on the edge of their grid are marked."""
+    """A table of the best step size of each method on each task. Those on the edge of their grid are marked."""
     best = frame[frame["best"]].drop_duplicates(["task", "algorithm"])
     edge = find_edges(frame)
     cells = [f"{row.lr:.12g}{' (edge)' if (row.task, row.algorithm) in edge else ''}" for row in best.itertuples()]
@@ -40,7 +40,7 @@ def best_step_sizes(frame: pd.DataFrame) -> list[str]:
 
 
 def summarize_claims(findings: pd.DataFrame, figure: Figure) -> list[str]:
-    """A line a claim, with how often it holds, for a report to begin with; nothing without claims."""
+    """Count for each claim how often it holds, in a line at the top of a report."""
     lines = []
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
         said = "; ".join(f"{name}: {count}" for name, count in tally(rows, figure).items())
@@ -49,7 +49,7 @@ def summarize_claims(findings: pd.DataFrame, figure: Figure) -> list[str]:
 
 
 def claim_tables(findings: pd.DataFrame, figure: Figure, several_seeds: bool) -> list[str]:
-    """The claims, a table each: tasks down, step sizes across."""
+    """A table for each claim: tasks down, step sizes across."""
     kinds = _kinds(findings)
     about = " ".join(text for name, text in _PROTOCOLS.items() if name in set(kinds))
     lines = ["", "## Claims", "", about.format(figure.published_as)]
@@ -72,7 +72,7 @@ def claim_tables(findings: pd.DataFrame, figure: Figure, several_seeds: bool) ->
 
 
 def tally(rows: pd.DataFrame, figure: Figure) -> dict[str, str]:
-    """How often a claim holds, apart for every kind of protocol that there is, under its heading."""
+    """Count how often a claim holds, for each kind of protocol under its heading."""
     counted, kinds = {}, _kinds(rows)
     for kind in (kind for kind in _PROTOCOLS if kind in set(kinds)):
         some = rows[kinds == kind]
@@ -84,12 +84,12 @@ def tally(rows: pd.DataFrame, figure: Figure) -> dict[str, str]:
 
 
 def _kinds(findings: pd.DataFrame) -> pd.Series:
-    """Of which kind each protocol is: one with a name, or equal step sizes."""
+    """The kind of each protocol: its name, or equal step sizes."""
     return findings["step_size"].where(findings["step_size"].isin(_PROTOCOLS), "equal")
 
 
 def cross_table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
-    """A row for each value of one column and a column for each of another, in the order in which they come."""
+    """A table with a row for each value of `down` and a column for each of `across`, in their order."""
     grid = cells.pivot(index=down, columns=across, values="cell").fillna("–")
     grid = grid.loc[cells[down].unique(), cells[across].unique()]
     return row_table([down, *grid], [[str(name), *row] for name, row in grid.iterrows()])

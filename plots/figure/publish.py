@@ -1,4 +1,4 @@
-"""The files of a figure: PDF, PNG, the words below it, the CSV of every curve, and the table of claims."""
+"""Write the files of a figure: PDF, PNG, caption, the CSV of its curves, and the table of claims."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -30,15 +30,15 @@ from plots.runs.seeds import (
 )
 
 Displays = Mapping[Path, tuple[Mapping[str, str], Mapping[str, str]]]
-"""By run folder how a figure draws its task and its algorithm."""
+"""A figure's display of task and algorithm, by run folder."""
 
 _TEXTS = ("run", "commit", "precision", "budget", "compressor", "label", "task_label", "color", "marker")
 
 
 def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None = None) -> pd.DataFrame:
-    """The table that a figure is drawn from and judged by: every evaluation of its runs.
+    """Return the table of a figure: every evaluation of its runs.
 
-    Another figure may have begun a run, so `displays` replace the looks that the run was begun with.
+    Another figure may have begun a run, so `displays` replace the run's own display.
     """
     runs = [open_run(folder) for folder in folders]
     facts = [(run.commit, run.config["task"].get("precision"), not run.is_over) for run in runs]
@@ -56,15 +56,15 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """The table that `publish` has written."""
+    """Read a table that `publish` wrote."""
     return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
 
 
 def publish(frame: pd.DataFrame, figure: Figure, target: Path) -> pd.DataFrame:
     """Draw a figure, judge its claims, and return the findings. frame: the rows of `rows_of`.
 
-    The folder `target` gets <name>.pdf, <name>.png, report.md, and <name>.csv with all rows, in which `drawn` marks
-    those of drawn curves. A figure with claims also gets claims.csv. Raises UsageError for a metric that no run has.
+    The folder `target` gets <name>.pdf, <name>.png, report.md, and <name>.csv with all rows; `drawn` marks the rows
+    of drawn curves. A figure with claims also gets claims.csv. Raises UsageError for a metric that no run has.
     """
     for metric in filter(
         None, [figure.select, figure.times and figure.times.metric, *(row.y for row in figure.rows)]
@@ -97,7 +97,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataF
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
     shown = average_costs(drop_after_divergence(_drawn_rows(judged, figure)))
     subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
-    headline = next(filter(None, subjects), None)  # of the first claim that has one
+    headline = next(filter(None, subjects), None)  # of the first claim with a subject
     shown = shown.assign(front=shown["algorithm"] == headline, diverged=_ends_early(shown, stopped=False))
     drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
@@ -107,7 +107,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataF
 
 
 def _drawn_rows(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
-    """The rows that are drawn. Published and best step sizes have panels of their own where there are both."""
+    """The drawn rows. If there are both, published and best step sizes have panels of their own."""
     if figure.step_size != "best":
         return frame[frame["lr"] == figure.step_size]
     if not figure.published:
@@ -124,7 +124,7 @@ def _drawn_rows(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
 
 
 def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> list[str]:
-    """What was run, the best step sizes, and all that were tried where no claim's columns name them."""
+    """Lines about the runs, their best step sizes, and all step sizes tried if no claim's columns name them."""
     selected, seeds = _has_selection(tried), f"seed{'s' * has_several_seeds(judged)} {join_sorted(judged['seed'])}"
     grids = tried.groupby(["task", "algorithm"], sort=False)["lr"].agg(join_sorted).reset_index(name="cell")
     differ = grids.groupby("task")["cell"].nunique().max() > 1
@@ -188,7 +188,7 @@ def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
 
 
 def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
-    """Which quantities go on beyond their panels' ranges, and whose are 0 on a logarithmic axis, in words."""
+    """Say which quantities go on beyond their panels, and which methods' are 0 on a logarithmic axis."""
     said = []
     for panel in figure.rows:
         there, name = shown[shown["task"].map(panel.shows)], in_words(panel.y)
@@ -203,14 +203,14 @@ def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
 
 
 def _ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
-    """Whether a row's curve ends before the last round of its runs, since one was stopped or since one diverged."""
+    """Whether a row's curve ends before its runs' last round: `stopped` if one was stopped, else if one diverged."""
     each = shown.groupby(["task", "algorithm"])
     was_stopped = each["stopped"].transform("any") if "stopped" in shown else False
     return (each["round"].transform("max") < each["planned_rounds"].transform("max")) & (was_stopped == stopped)
 
 
 def _list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
-    """Whose curves end before the last round of their runs, and where, in words."""
+    """List the curves that end before their runs' last round, with the round."""
     several, said = shown["task"].nunique() > 1, []
     for _, rows in shown[_ends_early(shown, stopped)].groupby(["task", "algorithm"], sort=False):
         first = rows.iloc[0]
@@ -220,7 +220,7 @@ def _list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
 
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:
-    """What stands in the picture even where its caption stands outside: what marks it, the budget and the seeds."""
+    """The text inside the picture: the figure's note, early ends, the budget and the seeds."""
     about = describe_runs(shown)
     step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
     cross = "Crosses: diverged" * bool(_list_early_ends(shown, stopped=False))
@@ -231,7 +231,7 @@ def _note(figure: Figure, shown: pd.DataFrame) -> str:
 
 
 def _rule(figure: Figure, tried: pd.DataFrame) -> str:
-    """What the best step sizes were chosen by."""
+    """Describe the rule that chose the best step sizes."""
     chosen = rule_in_words(tried, figure.select)
     if figure.held_out is None:
         return chosen
@@ -240,5 +240,5 @@ def _rule(figure: Figure, tried: pd.DataFrame) -> str:
 
 
 def _has_selection(frame: pd.DataFrame) -> bool:
-    """Whether some method had several step sizes to select from."""
+    """Whether any method had several step sizes to select from."""
     return bool((frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any())

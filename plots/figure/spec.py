@@ -1,4 +1,4 @@
-"""A figure: its panels, the runs that they show, and the claims that it decides."""
+"""The specification of a figure: its panels, runs and claims."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from plots.runs.options import Options
 ROOT = Path(__file__).resolve().parents[2]
 
 MOST = 7
-"""Curves in a panel that can be told apart: of more, each of several blocks of panels has some."""
+"""The most curves that can be told apart in a panel. More are split over blocks of panels."""
 
 
 class Panel(Options):
     """The column y over the column x. `guide` is the slope of a dotted line.
 
-    Curves are cut beyond y_min or y_max. With both, every task's panel has that range. `task` is the only task that
-    has this panel; None for all.
+    Curves are cut beyond y_min or y_max. With both, every task's panel has that range. `task`: the only task with
+    this panel; None for all.
     """
 
     x: Axis | Literal["batch_size", "bandwidth"]
@@ -40,7 +40,7 @@ class Panel(Options):
     task: str | None = None
 
     def shows(self, task: str) -> bool:
-        """Whether a task has this panel. Behind its name may stand a protocol."""
+        """Whether a task has this panel. Its name may end in a protocol."""
         return self.task in (None, task.partition(" · ")[0])
 
 
@@ -59,7 +59,7 @@ class Times(Options):
     measured: str = ""
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ValueError for what could not be drawn."""
+        """Raise ValueError for an empty range or a missing file."""
         if self.bandwidth[0] >= self.bandwidth[1]:
             raise ValueError("bandwidth: give the smallest first, then the greatest")
         if self.measured and not (ROOT / self.measured).is_file():
@@ -67,7 +67,7 @@ class Times(Options):
 
 
 class Figure(Options):
-    """A figure with its budget chosen.
+    """A figure with a chosen budget.
 
     Args:
         grid: every combination of its axes is a run; an entry sets one key or, separated by spaces, several.
@@ -78,14 +78,14 @@ class Figure(Options):
         select: the metric that chooses a method's best step size; empty for the task's own.
         step_size: the one that is drawn.
         note: a remark that marks the figure.
-        needs: what its runs need, for whoever runs a smaller budget.
-        published: by algorithm the step size of its paper, a protocol beside that of best step sizes.
-        published_as: whose these are, in panels and tables.
-        families: algorithms that are drawn together, in panels of their own.
+        needs: requirements of its runs, shown to those who run a smaller budget.
+        published: each algorithm's published step size, a second protocol besides best step sizes.
+        published_as: the name of this protocol in panels and tables.
+        families: algorithms drawn together, in panels of their own.
         held_out: the seed that chooses the best step sizes. Nothing is judged on it.
-        trial_share: the share of a run's rounds that a run on that seed has.
-        trial_overrides: of the runs on that seed.
-        seeds: those that are judged then.
+        trial_share: the share of the rounds that runs on that seed have.
+        trial_overrides: overrides of the runs on that seed.
+        seeds: the judged seeds, with `held_out`.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Figure(Options):
     budget: str | None = None
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ValueError for parts that do not fit each other."""
+        """Raise ValueError for parts that contradict each other."""
         if bool(self.rows) == (self.times is not None):
             raise ValueError("a figure has either rows of panels or times")
         if higher_is_better(self.select):

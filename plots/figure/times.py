@@ -1,4 +1,4 @@
-"""A figure of modelled times: seconds to a level over bandwidth, where compression pays, and measured rounds."""
+"""A figure of modelled times: seconds to a level over bandwidth, and measured rounds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from plots.runs.network import Network, first_rows_at, paying_bandwidths, second
 from plots.runs.seeds import has_several_seeds, join_sorted
 
 A_DECADE = 40
-"""Bandwidths that are modelled of every decade."""
+"""Modelled bandwidths per decade."""
 
 
 def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFrame, str, list[str]]:
@@ -50,10 +50,10 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFr
 
 
 def model_lines(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
-    """The rows of `seconds_to` over a range of bandwidths, as `plots.figure.curves.draw` takes them.
+    """Return the rows of `seconds_to` over a range of bandwidths, for `plots.figure.curves.draw`.
 
-    A task of every task and number of workers, an algorithm of every method and topology, whose name is in column
-    `method`.
+    Each pair of task and number of workers becomes a task. Each pair of method and topology becomes an algorithm; the
+    method's name is in column `method`.
     """
     low, high = np.log10(times.bandwidth)
     exponents = np.linspace(low, high, max(2, math.ceil(A_DECADE * (high - low)) + 1))
@@ -76,12 +76,12 @@ def model_lines(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataF
         label=found["label"] + form,
         dash=found.groupby(["task", "algorithm"])["form"].transform(lambda form: pd.factorize(form)[0]),
         round=found.groupby(["task", "algorithm", "form", "workers"]).cumcount(),
-        seed=0,  # one curve, the mean over those of the runs
+        seed=0,  # one curve, the mean over seeds
     )
 
 
 def _note(frame: pd.DataFrame, lines: pd.DataFrame, figure: Figure) -> str:
-    """What stands in the picture: which runs gave the rounds, and which methods never reach the level."""
+    """The text inside the picture: the runs behind the rounds, and the methods that never reach the level."""
     seeds = f"seed{'s' * has_several_seeds(frame)} {join_sorted(frame['seed'])}"
     said = f"Rounds of runs with {join_sorted(frame['workers'])} workers, {seeds}."
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
@@ -104,7 +104,7 @@ def _caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
 
 
 def _judge(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, protocol: str) -> pd.DataFrame:
-    """The verdicts: of modelled times, and of rounds where they were measured, one a panel."""
+    """Judge the claims on modelled times, and on rounds if these were measured, one panel at a time."""
     of_rounds = [claim for claim in figure.claims if isinstance(claim.check, AsMeasured)]
     of_times = [claim for claim in figure.claims if claim not in of_rounds]
     panels = lines.assign(algorithm=lines["method"], best=True, lr=math.nan)
@@ -131,8 +131,9 @@ def _paying_table(lines: pd.DataFrame) -> list[str]:
 
 
 def _basis_table(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
-    """A row a task and method: milliseconds of computing and bits of a round, the least and the greatest over step
-    sizes and seeds, and rounds to the level."""
+    """A table with a row for each task and method: computing (ms) and bits per round, and rounds to the level.
+
+    Cells have the least and the greatest over step sizes and seeds."""
     found = []
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
         ends = rows.sort_values("round").drop_duplicates(["lr", "seed"], keep="last")
@@ -159,9 +160,10 @@ def _span(values: Iterable[float]) -> str:
 
 
 def read_measured(path: Path) -> pd.DataFrame:
-    """The CSV of `benchmarks.network` as claims are judged by it: a task of every number of nodes and latency, an
-    algorithm of every label and form, bandwidth in Mbit/s, and `seconds_of_round`, which was measured. `modelled` is
-    missing where there is no model."""
+    """Read the CSV of `benchmarks.network` for judging claims, with bandwidth in Mbit/s.
+
+    Each number of nodes and latency becomes a task, each label and form an algorithm. `seconds_of_round` is measured.
+    `modelled` is missing if there is no model."""
     found = pd.read_csv(path).fillna({"form": ""}).sort_values(["nodes", "latency", "bandwidth"], kind="stable")
     names = found["label"].str.cat(found["form"], sep=", ").str.removesuffix(", ")
     tasks = [f"{nodes:g} nodes, {1e3 * seconds:g} ms" for nodes, seconds in found[["nodes", "latency"]].to_numpy()]

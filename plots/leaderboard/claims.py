@@ -17,7 +17,7 @@ from plots.runs.options import Options
 COLUMNS = ["number", "statement", "task", "level", "verdict", "measured"]
 
 LEAST = 5
-"""Seeds that both entries must have."""
+"""The least number of seeds of both entries."""
 
 
 class BitsClaim(Options):
@@ -32,7 +32,7 @@ class BitsClaim(Options):
 
 
 def judge(levels: Levels, claims: Iterable[BitsClaim]) -> pd.DataFrame:
-    """Judge every claim on each task and level where there are runs of both of its entries. Returns COLUMNS."""
+    """Judge every claim on each task and level with runs of both its entries. Returns COLUMNS."""
     found, claims = [], list(claims)
     for level, (_, needs) in enumerate(levels, start=1):
         for task, some in needs.items():
@@ -47,7 +47,7 @@ def judge(levels: Levels, claims: Iterable[BitsClaim]) -> pd.DataFrame:
 
 
 def _judge_bits(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
-    """A verdict and what was measured. A claim holds, or fails, if the 95 % interval of the ratio says so."""
+    """Return a verdict and the measured text. The 95 % interval of the ratio decides."""
     bits = bits.dropna()
     if len(bits) < LEAST:
         return NOT_DECIDABLE, f"{len(bits)} seeds of both; {LEAST} are needed"

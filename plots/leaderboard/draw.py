@@ -15,7 +15,7 @@ from plots.runs.seeds import average_costs, drop_after_divergence
 from plots.runs.variants import DASHES
 
 _DARK = "#0b3a66"
-_LEAST = 1e-12  # smaller ends are drawn here: a loss in float32 may become 0, and its logarithm would fill the panel
+_LEAST = 1e-12  # smaller ends are drawn here: a float32 loss may become 0, and its logarithm would fill the panel
 _LINE = 0.17  # inches per entry
 
 

@@ -1,4 +1,4 @@
-"""What each part of a method does to the bits: entries that differ in one part alone, compared."""
+"""The effect of each part of a method on the bits: comparisons of entries that differ in one part alone."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MOST = 20
 def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
     """Compare the entries that differ in one part alone, for every part and every two of its values.
 
-    `needs` are those of `statistics.needs`. `parts` has a row for each entry and a column for each part, as
-    `experiments.entries.parts.parts_of` describes them.
+    `needs` come from `statistics.needs`. `parts` has a row for each entry and a column for each part, from
+    `experiments.entries.parts.parts_of`.
 
-    A case is two such entries on one task. A row's `cases` counts them. In `both` of them every run of both entries
-    reached the level; in `one_alone` and `other_alone` only those of one entry did. Over the cases of `both`,
-    `times` is how many times fewer bits `other` needs than `one`: a geometric mean over cases and seeds, with a 95 %
-    interval of the seeds.
+    A case is two such entries on one task. `cases` counts them. `both` counts the cases in which every run of both
+    entries reached the level; `one_alone` and `other_alone` those in which only one entry's runs did. Over the cases
+    of `both`, `times` is how many times fewer bits `other` needs than `one`: a geometric mean over cases and seeds,
+    with a 95 % interval over seeds.
     """
     pairs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for part, values in parts.items():
@@ -64,7 +64,7 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
 
 
 def effects_by_level(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
-    """`effects` at each level of a track. Columns `part.…` of the rows have the parts."""
+    """Return `effects` at each level of a track. Columns `part.…` of the rows have the parts."""
     parts = frame.filter(like="part.").groupby(frame["algorithm"]).first().rename(columns=lambda name: name[5:])
     needs = [pd.concat(each.values()) for _, each in levels]
     found = [effects(one, parts).assign(level=level) for level, one in enumerate(needs, start=1)]
@@ -72,9 +72,9 @@ def effects_by_level(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """A line for each comparison and a dot for each level: how many times fewer bits, with 95 % intervals.
+    """Draw a line for each comparison and a dot for each level: how many times fewer bits, with 95 % intervals.
 
-    If no pair reached the level with both, a word says which value reached it. Many lines stand in several columns.
+    If only one value ever reached a level, a text names it. Many lines are split into several columns.
     """
     number = table.groupby(KEYS, sort=False).ngroup()
     columns = math.ceil((number.max() + 1) / MOST)
@@ -107,7 +107,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _names(values: Iterable[str]) -> dict[str, str]:
-    """Values by the names of their classes, with the options that not all values of the same class share."""
+    """Name values by their classes, with the options that not all values of the same class share."""
     kinds = defaultdict(list)
     for value in values:
         kinds[_kind(value)].append(value)

@@ -23,7 +23,7 @@ NETWORKS = {
     for name, bandwidth in (("100M", 100.0), ("1G", 1e3), ("10G", 1e4))
     for workers in (8, 64)
 }
-"""Networks by column. They model communication only, because entries come from different machines.
+"""Networks by column. They model communication alone, because entries come from different machines.
 
 All messages use a sharded server, which moves as many bits as a ring.
 """
@@ -36,15 +36,15 @@ Goals = Mapping[str, tuple[str, Sequence[float]]]
 """The metric and levels of every task, the easiest level first."""
 
 Levels = Sequence[tuple[dict[str, float], dict[str, pd.DataFrame]]]
-"""For each level: its values by task, and what runs need to reach them, see `statistics.needs`, by task."""
+"""For each level: its values by task, and the needs of runs by task, see `statistics.needs`."""
 
 
 def rank(frame: pd.DataFrame, goals: Goals, levels: Levels, seeds: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rank a track's entries. Returns the ranking and the comparisons of all pairs of entries.
 
     `frame` has the judged rows of all entries in the columns of `plots.runs.read.table`; `algorithm` is the entry's
-    name. It also has each entry's label, family, memory and note. `levels` are those of `by_level`.
-    `seeds` is the track's number of seeds. Only an entry with so many runs of every task has a rank and savings.
+    name. It also has each entry's label, family, memory and note. `levels` come from `needs_by_level`.
+    `seeds` is the track's number of seeds. An entry needs that many runs of every task for a rank and savings.
 
     Columns of the ranking:
     - `level` counts from 1. `rank` is only in rows for all tasks together.
@@ -76,7 +76,7 @@ def rank(frame: pd.DataFrame, goals: Goals, levels: Levels, seeds: int) -> tuple
 
 
 def needs_by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
-    """The levels of all tasks that have rows. Raises ValueError for one that is reached before anything is sent."""
+    """The levels of all tasks with rows. Raises ValueError if one is reached before anything is sent."""
     rows, found = {str(task): some for task, some in frame.groupby("task")}, []
     for place in range(max(len(levels) for task, (_, levels) in goals.items() if task in rows)):
         targets = {task: levels[place] for task, (_, levels) in goals.items() if task in rows and place < len(levels)}

@@ -1,7 +1,7 @@
 """The rules that compare entries.
 
-A run's need is what it had spent when its metric first reached a level. It is missing if the run never reached the
-level, or diverged. docs/leaderboard.md explains the rules.
+A run's need is its spending until its metric first reached a level. It is missing if the run never reached the level
+or diverged. docs/leaderboard.md explains the rules.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 "use strict";
-// The data of the page, and what all of its scripts build elements with.
+// The page's data, and helpers of all its scripts that build elements.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 for (const { axes } of data.runs) { // runs share their lists, so equal lists are the same object

@@ -1,4 +1,4 @@
-// What happens at the beginning and whenever something else is chosen.
+// Start the page, and redraw it after every choice.
 
 /** Draw everything that depends on the form, and keep it in the address. */
 function show() {
@@ -13,7 +13,7 @@ function show() {
   showRuns(view, chosen);
 }
 
-/** How much is drawn of what there is, in words. */
+/** Say how many of the tasks, methods and runs are drawn. */
 function drawnInWords(lines) {
   const drawn = new Set(lines.flatMap(({ seeds }) => seeds.map(({ run }) => run)));
   const some = (what, all, key) => `${new Set([...drawn].map(run => run[key])).size} of ${plural(all.length, what)}`;

@@ -1,4 +1,4 @@
-"""Runs and claims as one HTML page that needs nothing else: no network, no server, no account."""
+"""Runs and claims as one self-contained HTML page: no network, no server, no account."""
 
 import os
 import re
@@ -32,7 +32,7 @@ from plots.runs.variants import (
 )
 
 MOST = 1000
-"""Evaluations of a curve in a page: no screen has more places."""
+"""The most evaluations of a curve in a page. No screen has more places."""
 
 _PARTS = Path(__file__).parent
 STYLE = _PARTS / "page.css"
@@ -48,17 +48,17 @@ _SYMBOLS = {
     "x": ("x", "✖"), "P": ("cross", "✚"), "+": ("cross", "✚"), "p": ("pentagon", "⬟"), "h": ("hexagon", "⬢"),
     "H": ("hexagon", "⬢"), "*": ("star", "★"),
 }  # fmt: skip
-"""matplotlib's markers as plotly calls them, and as characters."""
+"""plotly's names of matplotlib's markers, and their characters."""
 
 
 def as_html(content: dict) -> str:
-    """The page that shows what `page_data` returns."""
+    """Return the page for the content of `page_data`."""
     data = to_json(content, inf_nan_mode="null", fallback=np.ndarray.tolist)  # JSON has no NaN
     parts = {
         "style": STYLE.read_text(),
         "plotly": get_plotlyjs(),
         "script": "\n".join((_PARTS / f"{name}.js").read_text() for name in _SCRIPTS),
-        # Within a script element nothing but its end is special.
+        # Inside a script element only its end tag is special.
         "data": data.replace(b"<", rb"\u003c").decode(),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (_PARTS / "page.html").read_text())
@@ -72,10 +72,10 @@ def page_data(
     seen_from: Path = Path(),
     network: Network = Network(),  # noqa: B008
 ) -> dict:
-    """Everything that the page's scripts show of runs, finished or not, and of figures from `read_figures`, as plain
-    values and arrays. Runs share the `lists` of their axes and name them by their places.
+    """Return the page's content: runs, finished or not, and figures from `read_figures`, as plain values and arrays.
 
-    `made` says when, `study` names the page, and links lead from the folder `seen_from` to those of its runs.
+    Runs share the `lists` of their axes and refer to them by index. `made` is the time, and `study` names the page.
+    Links lead from the folder `seen_from` to the runs' folders.
     """
     variants = distinguish(runs)
     shown = select_latest(variants)
@@ -122,10 +122,10 @@ def page_data(
 
 
 def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
-    """The figures of a results folder that have claims, as plain values.
+    """Read the figures with claims in a results folder, as plain values.
 
-    These are name, href (its report as a link from a page in the folder `seen_from`), note (what marks a reduced
-    budget) and claims, the records of claims.csv. One that is damaged is left out with a notice on standard error.
+    These are name, href (a link to its report from a page in the folder `seen_from`), note (the mark of a reduced
+    budget) and claims, the records of claims.csv. A damaged figure is left out with a notice on standard error.
     """
     figures = []
     for file in sorted(results_dir.glob("figures/*/claims.csv")):
@@ -142,8 +142,9 @@ def read_figures(results_dir: Path, seen_from: Path) -> list[dict]:
 
 
 def thin_evaluations(length: int) -> np.ndarray:
-    """The places of up to MOST of `length` evaluations: the ends, and others evenly on a linear and a logarithmic
-    axis. Seeds with equally many keep the same ones, so that there is a mean over them."""
+    """Indices of at most MOST of `length` evaluations: the ends, and others evenly on a linear and a log axis.
+
+    Seeds with equally many evaluations keep the same ones, so that they have a mean."""
     if length <= MOST:
         return np.arange(length)
     between = np.linspace(0, length - 1, MOST // 2), np.geomspace(1, length - 1, MOST // 2 - 1)
@@ -151,7 +152,7 @@ def thin_evaluations(length: int) -> np.ndarray:
 
 
 def _notices(variants: Sequence[Variant], runs: int, frame: pd.DataFrame) -> list[str]:
-    """What a reader must know about the runs, in sentences."""
+    """Notices about unfinished, older and thinned runs."""
     unfinished = [
         f"{run.task}, {run.algorithm}, seed {run.seed}: {run.state}, round {run.round} of {run.rounds}."
         for run in (one.run for one in variants)
@@ -188,14 +189,14 @@ def _targets(rows: pd.DataFrame, metric: str) -> dict:
 
 
 def _methods(variants: Sequence[Variant]) -> list[dict]:
-    """How each method is drawn, on every task and with all settings alike."""
+    """The look of each method, the same on every task and with all settings."""
     looks = {}
     for variant in variants:
         name, display = variant.run.algorithm, variant.run.display
         color = display["color"] if is_color_like(display["color"]) else "#777777"
         symbol, glyph = _SYMBOLS.get(display["marker"], _SYMBOLS["o"])
         red, green, blue = ((1 + part) / 2 for part in to_rgb(color))
-        dark = to_hex((red, green, blue))  # half white, to be seen on a dark ground
+        dark = to_hex((red, green, blue))  # half white, visible on a dark background
         look = {"label": variant.method, "color": to_hex(color), "dark": dark}
         looks.setdefault(name, {"name": name, **look, "symbol": symbol, "glyph": glyph})
     return sorted(looks.values(), key=lambda look: (look["label"].lower(), look["name"]))
@@ -220,7 +221,7 @@ def _href(place: Path, seen_from: Path) -> str:
 
 
 def _run(variant: Variant, trials: Mapping[float, _Rows], metrics: Iterable[str], lists: _Lists) -> dict:
-    """A run's curves: `axes` of all, and metrics of each step size. `lists` takes those of axes that are new."""
+    """A run's curves: the `axes`, and the metrics of each step size. New axes are added to `lists`."""
     run, metric, first = variant.run, variant.run.metric, next(iter(trials.values()))
 
     def shown(trial: _Rows, name: str) -> np.ndarray:

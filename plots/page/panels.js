@@ -1,6 +1,6 @@
-// One panel of curves a task.
+// A panel of curves for each task.
 
-// Nothing leaves the page: none of plotly's buttons sends a chart anywhere or leads to its maker.
+// Nothing leaves the page: no plotly button uploads a chart or links to plotly.
 const ALONE = { displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
 const UPLOADS = ["sendChartToCloud", "sendDataToCloud"];
 const MARKERS = { line: 7, panel: 200 }; // at most, but every line has one
@@ -9,8 +9,8 @@ const style = getComputedStyle(document.documentElement);
 const [PAGE, INK, QUIET, GRID] = ["page", "ink", "quiet", "grid"].map(name => style.getPropertyValue(`--${name}`).trim());
 
 /**
- * One line from curves {run, trial} with the same rounds, one a seed: points {x, mean, low, high, round} in order;
- * plots.runs.seeds. Points without a value, or without a place on a logarithmic axis, are left out.
+ * Average the curves {run, trial} of seeds with the same rounds into points {x, mean, low, high, round}, like
+ * plots.runs.seeds. Points without a value, or not above 0 on a logarithmic axis, are left out.
  */
 function overSeeds(seeds, { x, y, logx, logy }) {
   const points = seeds[0].run.axes.round.map((round, i) => {
@@ -73,7 +73,7 @@ function axis(label, log, values) {
   return {
     title: { text: plain(label), standoff: 8 }, type: log ? "log" : "linear", exponentformat: "power", automargin: true,
     gridcolor: GRID, zeroline: false, linecolor: QUIET, ticks: "outside", tickcolor: QUIET,
-    nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, // decades alone where there are 2
+    nticks: log ? Math.max(3, Math.min(7, Math.ceil(1.12 * decades))) : 7, // decades alone if there are 2
     autorange: true, uirevision: JSON.stringify([label, log]),
   };
 }
@@ -98,10 +98,10 @@ function drawPanel(panel, task, view, lines) {
   }, { ...ALONE, responsive: true, modeBarButtonsToRemove: [...UPLOADS, "autoScale2d", "lasso2d", "select2d", "resetScale2d"] });
 }
 
-let waiting; // the timer of panels that are still to be drawn
+let waiting; // the timer of panels not yet drawn
 
-/** Draw tasks, those that have a panel already in that one, and return their lines. Panels outside the window follow
- * one by one, so that nobody waits for them. */
+/** Draw tasks, reusing their panels, and return their lines. Panels outside the window follow one by one, so that
+ * nobody waits for them. */
 function drawPanels(tasks, view, runs) {
   const before = new Map([...at("panels").children].map(panel => [panel.dataset.task, panel]));
   const panels = tasks.map(task => before.get(task.name) ?? make("div", { class: "panel", "data-task": task.name },

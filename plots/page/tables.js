@@ -2,7 +2,7 @@
 
 const levelInWords = (level, metric) => (data.metrics[metric].unit === "share" ? `${short(100 * level, 12)} %` : short(level, 12));
 
-/** Bits to the usual levels, of curves with chosen runs. */
+/** Show the bits to the usual levels, for curves with chosen runs. */
 function showTargets(tasks, view, runs) {
   const { label, better } = data.metrics[view.y];
   at("targets-title").textContent = `Bits to reach a ${label}`;

@@ -1,8 +1,8 @@
-// What is chosen: the form, the address behind the #, and the runs that follow from them.
+// The choices: the form, the address after the #, and the chosen runs.
 
 const VALUES = ["x", "y", "lr", "filter"];
 const SWITCHES = ["logx", "logy"];
-const WITH = "with."; // before a setting's key: the name of its check boxes
+const WITH = "with."; // prefix of a setting's key in the names of its check boxes
 const GROUPS = ["methods", "tasks", "seeds", ...data.settings.map(({ key }) => WITH + key)];
 const TASKS_AT_FIRST = 4;
 
@@ -12,7 +12,7 @@ const boxes = id => [...at(id).querySelectorAll("input")];
 
 const isUsuallyLog = { logx: ({ x }) => data.axes[x].log, logy: ({ y }) => data.metrics[y].log };
 
-/** What is chosen, by name: text, a switch, or a list. */
+/** Read the choices by name: text, a switch, or a list. */
 function read() {
   const view = {};
   for (const id of VALUES) view[id] = at(id).value.trim();
@@ -21,7 +21,7 @@ function read() {
   return view;
 }
 
-/** Fill in what an address says; what it leaves out, or says wrongly, is as at first. */
+/** Fill in the form from an address. Missing and wrong entries get their first values. */
 function write(hash) {
   const entries = new URLSearchParams(hash.slice(1)), view = {};
   for (const id of VALUES) {
