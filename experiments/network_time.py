@@ -31,8 +31,8 @@ from common.errors import UsageError
 from plots.request import NETWORK, choose_runs, open_request, parse_network, parse_positive, require_choice
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
-from plots.runs.network import paying_bandwidths, seconds_to
-from plots.runs.variants import distinguish, select_latest, variant_rows
+from plots.runs.network import paying_range, seconds_to
+from plots.runs.variants import distinguish, keep_latest, variant_rows
 
 DEFAULTS = {
     **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
@@ -60,7 +60,7 @@ def show(request: dict[str, str], console: Console) -> None:
         for topology in request["network.topology"].split(",")
     ]
     runs = choose_runs(request)
-    frame = variant_rows(select_latest(distinguish(runs)))
+    frame = variant_rows(keep_latest(distinguish(runs)))
     measured = dict.fromkeys(name for run in runs for name in run.rows)
     y = require_choice("y", request["y"], [name for name in measured if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
@@ -72,7 +72,7 @@ def show(request: dict[str, str], console: Console) -> None:
         wide = wide[[*dict.fromkeys(times["label"])]].reset_index()
         wide = wide.map(lambda value: "–" if math.isnan(value) else f"{value:.4g}")
         tables.print_table(console, ["workers", "Mbit/s", *wide.columns[2:]], wide.to_numpy().tolist())
-        for _, label, workers, least, greatest in paying_bandwidths(times).reset_index().itertuples(index=False):
+        for _, label, workers, least, greatest in paying_range(times).reset_index().itertuples(index=False):
             where = "at none of these" if math.isnan(least) else f"from {least:g} to {greatest:g} Mbit/s"
             console.print(f"{label}, {workers} workers: faster than every uncompressed method {where}")
 

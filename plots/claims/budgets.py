@@ -162,9 +162,7 @@ class FewerBits(Check):
         ends = [level(curve, metric) for curve in (mine, theirs)]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         target = toward * max(toward * best for best in bests)
-        verdict, text = self._verdict(
-            _rows_at_level(mine, metric, target), _rows_at_level(theirs, metric, target), is_alike
-        )
+        verdict, text = self._verdict(_rows_at(mine, metric, target), _rows_at(theirs, metric, target), is_alike)
         text = f"{metric} {target:.3g}: {text}"
         if not is_alike:
             best, end = (_format_pair(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
@@ -178,7 +176,7 @@ class FewerBits(Check):
         return Finding(verdict, text)
 
     def _verdict(self, mine: pd.DataFrame, theirs: pd.DataFrame, is_alike: bool) -> tuple[str, str]:
-        """The verdict on the ratio of bits to the level, with its text, from rows of `_rows_at_level`."""
+        """The verdict on the ratio of bits to the level, with its text, from rows of `_rows_at`."""
         (mine_before, mine_there), (theirs_before, theirs_there) = mine["bits"], theirs["bits"]
         if not mine_there or not theirs_there:
             return check.NOT_DECIDABLE, "reached at the start"
@@ -239,7 +237,7 @@ class FewerBitsTo(Check):
 
     def _need(self, frame: pd.DataFrame) -> tuple[float, float, bool]:
         """The least and most that a curve spends until the level, or all if it never gets there; whether it does."""
-        there = _rows_at_level(frame, self.metric, self.level)
+        there = _rows_at(frame, self.metric, self.level)
         if there.empty:
             return frame[self.axis].max(), frame[self.axis].max(), False
         is_exact = there["round"].iloc[1] - there["round"].iloc[0] <= 1
@@ -255,7 +253,7 @@ class FewerBitsTo(Check):
         return f"{'more than ' * (not got_there)}{own} against {'more than ' * (not they_got_there)}{other}"
 
 
-def _rows_at_level(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
+def _rows_at(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
     """The first evaluation at or beyond a level, after the one before it. A first evaluation there stands twice.
 
     No rows if the curve never gets there."""

@@ -16,7 +16,7 @@ from plots.claims.levels import AsMeasured
 from plots.figure import curves, markdown
 from plots.figure.spec import ROOT, Figure, Panel, Times
 from plots.runs.columns import in_words
-from plots.runs.network import Network, first_rows_at, paying_bandwidths, seconds_to, worker_seconds
+from plots.runs.network import Network, first_rows_at, paying_range, seconds_to, worker_seconds
 from plots.runs.seeds import has_several_seeds, join_sorted
 
 A_DECADE = 40
@@ -116,7 +116,7 @@ def _judge(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, pro
 
 
 def _paying_table(lines: pd.DataFrame) -> list[str]:
-    found = paying_bandwidths(lines).reset_index()
+    found = paying_range(lines).reset_index()
     if found.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()

@@ -39,14 +39,12 @@ def judge(levels: Levels, claims: Iterable[BitsClaim]) -> pd.DataFrame:
             bits, is_bound = statistics.average_tasks(some)
             for claim in claims:
                 if {claim.subject, claim.reference} <= set(bits):
-                    said = _judge_bits(
-                        claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound))
-                    )
+                    said = _decide(claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound)))
                     found.append((claim.number, claim.statement, task, level, *said))
     return pd.DataFrame(found, columns=COLUMNS)
 
 
-def _judge_bits(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
+def _decide(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
     """Return a verdict and the measured text. The 95 % interval of the ratio decides."""
     bits = bits.dropna()
     if len(bits) < LEAST:

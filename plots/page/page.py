@@ -20,16 +20,7 @@ from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
 from plots.runs.seeds import describe_axes
-from plots.runs.variants import (
-    DASHES,
-    Variant,
-    distinguish,
-    facets,
-    group_by,
-    natural_key,
-    select_latest,
-    variant_rows,
-)
+from plots.runs.variants import DASHES, Variant, distinguish, facets, group_by, keep_latest, natural_key, variant_rows
 
 MOST = 1000
 """The most evaluations of a curve in a page. No screen has more places."""
@@ -78,7 +69,7 @@ def page_data(
     Links lead from the folder `seen_from` to the runs' folders.
     """
     variants = distinguish(runs)
-    shown = select_latest(variants)
+    shown = keep_latest(variants)
     content = {"study": study, "made": made, "figures": list(figures)}
     if not shown:
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}

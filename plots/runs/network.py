@@ -189,7 +189,7 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
     return pd.DataFrame(found)
 
 
-def paying_bandwidths(times: pd.DataFrame) -> pd.DataFrame:
+def paying_range(times: pd.DataFrame) -> pd.DataFrame:
     """The least and greatest bandwidth tried at which compressed methods are faster than all uncompressed ones.
 
     Index task, label and workers; columns least and greatest, missing if it is so at none. Empty without uncompressed

@@ -16,15 +16,7 @@ from plots.figure import curves as drawing
 from plots.figure import times as module
 from plots.figure.publish import publish, rows_of
 from plots.figure.spec import Figure, Times
-from plots.runs.network import (
-    FORMS,
-    Network,
-    is_uncompressed,
-    modelled_seconds,
-    paying_bandwidths,
-    seconds,
-    seconds_to,
-)
+from plots.runs.network import FORMS, Network, is_uncompressed, modelled_seconds, paying_range, seconds, seconds_to
 
 D = 1000
 COSTS = {"seconds": 60.0, "bits_up": 4e6, "bits_down": 2e6, "round": 100}
@@ -100,7 +92,7 @@ def curves() -> pd.DataFrame:
 
 
 def paying(times: pd.DataFrame) -> dict[tuple[str, int], tuple[float, float]]:
-    return {tuple(key): tuple(ends) for (_, *key), ends in paying_bandwidths(times).iterrows()}
+    return {tuple(key): tuple(ends) for (_, *key), ends in paying_range(times).iterrows()}
 
 
 def test_times_to_a_level_and_where_compression_stops_paying() -> None:
