@@ -1,4 +1,4 @@
-"""Sphinx: `make docs`. What is ignored by git here is written or copied before each build."""
+"""Sphinx configuration for `make docs`. Files that git ignores here are written or copied before each build."""
 
 import sys
 import tomllib
@@ -31,7 +31,7 @@ highlight_language = "none"
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_type_aliases = {"Payload": "Payload"}  # which is made of itself
+autodoc_type_aliases = {"Payload": "Payload"}  # a recursive type
 maximum_signature_line_length = 90
 
 html_theme = "furo"
@@ -44,9 +44,9 @@ mathjax3_config = {"options": {"enableMenu": False}}
 
 def setup(app):
     """Keep viewcode from looking for aliases of built-in types, such as `Payload`, among the built-ins."""
-    app.connect("viewcode-follow-imported", _home)
+    app.connect("viewcode-follow-imported", _find_alias)
 
 
-def _home(app, module, name):
+def _find_alias(app, module, name):
     found = getattr(import_module(module), name, None)
     return module if getattr(found, "__module__", None) == "builtins" else None

@@ -1,14 +1,14 @@
-"""Writes the locks of this folder anew, from pyproject.toml, with the hashes of every file that a version has.
+"""Renew the locks in this folder from pyproject.toml, with the hashes of all files of a version.
 
-    make lock                        new hashes, and versions changed only where they no longer fit
+    make lock                        new hashes; versions change only if they no longer fit
     make lock ARGS=--upgrade         the newest versions that fit
 
     build.lock       pip and setuptools, which install the others
-    torch-cpu.lock   torch's builds for CPUs, taken where pip is shown one: renewed by hand, with torch's version
-    run.lock         what running needs
-    cuda.lock        what the registry's torch brings besides: constraints, for where that torch asks for them
-    dev.lock         what tests, checks and documentation need besides
-    frameworks.lock  what the recipes for frameworks and their tests need besides
+    torch-cpu.lock   torch's builds for CPUs, for installs that choose them: renewed by hand, with torch's version
+    run.lock         packages for running
+    cuda.lock        further packages of the registry's torch: constraints, used only if that torch needs them
+    dev.lock         further packages for tests, checks and documentation
+    frameworks.lock  further packages for the frameworks' recipes and their tests
 
 One resolution by uv, for every Python and platform that the project runs on.
 """
@@ -31,10 +31,10 @@ CUDA = re.compile("nvidia-|cuda-|triton$")
 
 def main(arguments: list[str]) -> None:
     before = "".join((FOLDER / f"{lock}.lock").read_text() for lock in LOCKS)
-    whole = resolved(RUN + DEV + FRAMEWORKS, before, arguments)
+    whole = resolve(RUN + DEV + FRAMEWORKS, before, arguments)
     if f"\n{whole['torch'].split()[0]}+cpu " not in (FOLDER / "torch-cpu.lock").read_text():
-        sys.exit(f"requirements/torch-cpu.lock: not of {whole['torch'].split()[0]}; renew it first")
-    run, developing = (resolved(extras, "".join(whole.values()), []) for extras in (RUN, RUN + DEV))
+        sys.exit(f"requirements/torch-cpu.lock: is not for {whole['torch'].split()[0]}; renew it first")
+    run, developing = (resolve(extras, "".join(whole.values()), []) for extras in (RUN, RUN + DEV))
     rest = [name for name in whole if name not in BUILD and not CUDA.match(name)]
     sets = {
         "build": BUILD,
@@ -48,13 +48,13 @@ def main(arguments: list[str]) -> None:
         print(f"{lock}.lock: {len(names)} packages")
 
 
-def resolved(extras: tuple[str, ...], before: str, arguments: list[str]) -> dict[str, str]:
-    """The entries by name that uv finds for these of the project's extras, with the versions `before` if it can."""
+def resolve(extras: tuple[str, ...], before: str, arguments: list[str]) -> dict[str, str]:
+    """Return uv's lock entries for these extras, by name. uv keeps the versions in `before` if it can."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
     with TemporaryDirectory() as folder:
         asked, lock = Path(folder, "build.in"), Path(folder, "lock")
         asked.write_text("\n".join(BUILD))
-        lock.write_text(re.sub(r" \\\n(    .*\n)+", "\n", before))  # without hashes, which uv would keep
+        lock.write_text(re.sub(r" \\\n(    .*\n)+", "\n", before))  # without hashes, because uv would keep them
         options = ["--quiet", "--no-header", "--no-annotate", "--universal", "--python-version=3.11"]
         command = [uv, "pip", "compile", *options, "--generate-hashes", *(f"--extra={extra}" for extra in extras)]
         files = ["pyproject.toml", str(asked), "-o", str(lock)]

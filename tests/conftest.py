@@ -1,4 +1,4 @@
-"""What holds of every test."""
+"""Settings and fixtures of all tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the pages of the documentation show: commands, blocks of code, files and links."""
+"""Parse the documentation's pages: commands, blocks of code, files and links."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """Code on a page; `file` is the path that the paragraph before it gives it, where it is shown as a file."""
+    """Code on a page. `file` is its path, if the paragraph before names one."""
 
     page: Path
     line: int
@@ -32,7 +32,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """One command line of a page, and the status that it is said to exit with."""
+    """A command line of a page, and its documented exit status."""
 
     page: Path
     line: int
@@ -41,12 +41,12 @@ class Command:
 
     @property
     def words(self) -> list[str]:
-        """As a shell has them, without the variables that are set before them."""
+        """The words as a shell splits them, without the variables set before the command."""
         return shlex.split(self.text)[len(self.variables) :]
 
     @property
     def variables(self) -> dict[str, str]:
-        """Those set before the command."""
+        """The variables set before the command."""
         set_first = takewhile(lambda word: re.match(r"[A-Z_]+=", word), shlex.split(self.text))
         return dict(word.split("=", 1) for word in set_first)
 
@@ -55,7 +55,7 @@ class Command:
 
 
 def blocks(page: Path, language: str | None = None) -> list[Block]:
-    """The code of a page, of one language where it is given."""
+    """The code blocks of a page, of one language if it is given."""
     text, found = page.read_text(), []
     for match in _BLOCK.finditer(text):
         before = text[: match.start()].rstrip().rpartition("\n\n")[2]
@@ -71,31 +71,31 @@ def commands(page: Path) -> list[Command]:
 
 
 def sessions(page: Path) -> list[tuple[list[Command], str]]:
-    """The commands before every output that the page shows, in a block of text behind theirs: of the last of them."""
+    """Pairs of a shell block's commands and the text block after it, the output of the last command."""
     pairs = pairwise(blocks(page))
     return [(_lines(one), two.body) for one, two in pairs if (one.language, two.language) == ("sh", "text")]
 
 
 def links(page: Path) -> list[str]:
-    """The targets of the page's links and pictures that are not on the web."""
+    """The local targets of the page's links and pictures."""
     return re.findall(r"\]\((?!https?:)([^)\s]+)\)", _BLOCK.sub("", page.read_text()))
 
 
 def sentences(page: Path) -> list[str]:
-    """The sentences of the paragraphs, list items and cells of tables; no code, no targets of links."""
+    """The sentences in paragraphs, list items and table cells, without code and link targets."""
     text = re.sub(r"\]\([^)]*\)", "]", _BLOCK.sub("\n\n", page.read_text()))
     parts = re.split(r"\n\s*\n|^    .*$|^\s*[-*] |^#.*$|\|", text, flags=re.MULTILINE)
     return [sentence for part in parts for sentence in re.split(r"(?<=[.!?])\s+", " ".join(part.split())) if sentence]
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link can point at within a page: its headings, by the names that GitHub and MyST give them."""
+    """The anchors of a page's headings, as GitHub and MyST name them."""
     headings = re.findall(r"^#+ (.*)$", _BLOCK.sub("", page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _lines(block: Block) -> list[Command]:
-    """The commands of a shell block, without comments, those continued by a backslash joined."""
+    """The commands of a shell block without comments. Lines continued by a backslash are joined."""
     found = []
     body = re.sub(r"\\\n", "  ", block.body)
     for number, line in enumerate(body.splitlines(), start=block.line + 1):

@@ -1,4 +1,4 @@
-"""Made-up entries with known answers."""
+"""Synthetic entries with known answers."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ def entry(
     noise: Callable[[int], float] = lambda seed: 1 + 0.01 * seed,
     **columns: object,
 ) -> pd.DataFrame:
-    """The judged rows of a method whose loss is exp(-rate·noise(seed)·round/100), for so many bits of a number."""
+    """The judged rows of a method with loss exp(-rate·noise(seed)·round/100), and `up` and `down` bits per number."""
     done = np.arange(0, (ends_at or rounds) + 1, every)
     parts = []
     for seed in seeds:

@@ -1,8 +1,8 @@
-"""A GPU that computes nothing: tensors of its device know shape, dtype and device, and refuse to be looked at.
+"""A GPU that computes nothing: its tensors have shape, dtype and device, but no values.
 
-Torch's fake tensors are checked as CUDA's kernels check theirs: an operation of a CPU tensor and one of the GPU
-raises, and so does whatever would wait for the GPU to know a number (`.item()`, `.tolist()`, `bool()`, a boolean
-index, `nonzero`). What lies on the CPU is computed for real.
+Torch's fake tensors check what CUDA's kernels check: mixing CPU and GPU tensors raises an error, and so does any wait
+for a number on the GPU (`.item()`, `.tolist()`, `bool()`, a boolean index, `nonzero`). CPU tensors are computed for
+real.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GPU = torch.device("cuda", 0)
 
 
 class PretendedGpu(TorchDispatchMode):
-    """While it is entered, device `cuda` is there. `crossings` are the copies between it and the CPU, in order."""
+    """Provides device `cuda` in a with-block. `crossings` are the copies between it and the CPU, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class PretendedGpu(TorchDispatchMode):
         result = func(*args, **kwargs)
         if any(_is_on_cpu(one) for one in tree_leaves(result)):
             self.crossings.append("to the CPU")
-        # A scalar goes along with a kernel's arguments; anything else is copied, an index too.
+        # A scalar travels with a kernel's arguments. Everything else is copied, also an index.
         elif any(_is_on_cpu(one) and (one.dim() or func._overloadpacket in _COPIES) for one in given):
             self.crossings.append("to the GPU")
         return result
@@ -58,11 +58,11 @@ def _is_gpu(one: Any) -> bool:
 
 
 _GUARDED = ("__getitem__", "__setitem__", "__invert__", "contiguous", "copy_")
-"""What asks a CUDA library first, which may not be there."""
+"""Methods that first call a CUDA library, which may be missing."""
 
 
 def _by_shape(name: str, gpu: PretendedGpu, fake: FakeTensorMode) -> Callable[..., Any]:
-    """A method of tensors of whose result the shape alone is made."""
+    """Return a method of tensors that computes only the shape of its result."""
     whole = getattr(Tensor, name)
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -82,7 +82,7 @@ def _by_shape(name: str, gpu: PretendedGpu, fake: FakeTensorMode) -> Callable[..
 
 
 def _shape(one: Any) -> Any:
-    """A tensor's, on the device of those that have nothing else; everything else as it is."""
+    """Replace a tensor by one without values, on device `meta`. Other values stay."""
     if not isinstance(one, Tensor):
         return one
     return torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta")
@@ -90,13 +90,13 @@ def _shape(one: Any) -> Any:
 
 @pytest.fixture
 def gpu() -> Iterator[PretendedGpu]:
-    """A GPU for a test, after which torch has its settings again."""
+    """A GPU for a test. torch's settings are restored after it."""
     before = [getattr(torch.backends.cudnn, name) for name in ("deterministic", "allow_tf32")]
     tf32 = torch.backends.cuda.matmul.allow_tf32
     with FakeTensorMode(allow_non_fake_inputs=True) as fake, PretendedGpu() as gpu, ExitStack() as patches:
         for name in _GUARDED:
             patches.enter_context(patch.object(FakeTensor, name, _by_shape(name, gpu, fake), create=True))
         yield gpu
-        table.cache_clear()  # what was made once for the GPU is none's any more
+        table.cache_clear()  # drop tables made for this GPU
     torch.backends.cudnn.deterministic, torch.backends.cudnn.allow_tf32 = before
     torch.backends.cuda.matmul.allow_tf32 = tf32

@@ -1,4 +1,4 @@
-"""Where tests look for the paper's own data."""
+"""The paper's data sets, if they are on this machine."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,9 @@ SETS = ("a9a", "mushrooms", "phishing", "w8a")
 
 
 def linked(folder: Path) -> Path:
-    """A folder made for links to the LibSVM sets, the texts and CIFAR-10, so that what is cached lies elsewhere;
-    without the LibSVM sets the test is skipped."""
+    """Create a folder with links to the LibSVM sets, the texts and CIFAR-10, so that caches are written into it.
+
+    Skips the test without the LibSVM sets."""
     for place in (below for above in PLACES for below in (above / "libsvm", above)):
         files = [next((file for file in place.glob(f"{name}*") if file.is_file()), None) for name in SETS]
         if all(files):

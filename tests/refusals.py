@@ -1,4 +1,4 @@
-"""One test of many calls that are refused."""
+"""A parametrized test of refused calls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def refusals(*cases: tuple[Callable[[], object], str], kind: Any = ValueError) -> Callable:
-    """A test that each call raises an error of this kind with this message."""
+    """Return a test that each call raises an error of this kind with this message."""
 
     @pytest.mark.parametrize(("make", "said"), cases)
     def test(make: Callable[[], object], said: str) -> None:

@@ -8,9 +8,9 @@ from plots.runs.checksums import KEY, as_json, as_row, as_yaml, id_of, initial_c
 
 
 def renew(folder: Path, run: str | None = None) -> None:
-    """Give every file of a run's folder the checksums of what it holds now.
+    """Renew the checksums of all files in a run's folder.
 
-    run: the id that they are of, the folder's name unless said.
+    run: the run's id; None for the folder's name.
     """
     run, lines = run or id_of(folder), []
     last, metrics, config = initial_checksum(run), folder / "metrics.jsonl", folder / "config.yaml"

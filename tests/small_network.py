@@ -1,4 +1,4 @@
-"""A small network with separate data for every worker, what the harness counts, and states read from a file."""
+"""A small network with its own data for every worker, bits counted by the harness, and states read from a file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from experiments.cluster.base import Simulated
 LR = 0.05
 
 Gradients = Callable[[torch.Tensor, int, int], torch.Tensor]
-"""Those of all workers at x in a step."""
+"""Gradients of all workers at x in a step."""
 
 
 def network(seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
@@ -33,7 +33,7 @@ def loss(net: torch.nn.Module, worker: int, step: int = 1) -> torch.Tensor:
 
 
 def vector(net: torch.nn.Module) -> torch.Tensor:
-    """A copy of its parameters [32]."""
+    """A copy of the network's parameters [32]."""
     return parameters_to_vector(net.parameters()).detach().clone()
 
 
@@ -55,7 +55,7 @@ def simulated(
     dtype: torch.dtype = torch.float32,
     gradients: Gradients = gradients,
 ) -> torch.Tensor:
-    """x after every step [steps, 32] of the harness's own rounds. One may be left out."""
+    """x after every step [steps, 32] of the harness's rounds. One step may be left out."""
     cluster, path = Simulated(algorithm, workers, seed=3), []
     state, t = cluster.start(vector(network(dtype=dtype))), 0
     for step in range(1, steps + 1):
@@ -67,7 +67,7 @@ def simulated(
 
 
 def simulated_local(method: Algorithm, workers: int, steps: int, gradients: Gradients) -> torch.Tensor:
-    """Every worker's model after every step [steps, workers, 32] of the harness's own rounds, in float64."""
+    """Every worker's model after every step [steps, workers, 32] of the harness's rounds, in float64."""
     cluster, path = Simulated(method, workers, seed=3), []
     state = cluster.start(vector(network(dtype=torch.float64)))
     for t in range(1, steps + 1):
@@ -87,7 +87,7 @@ def train(
 ) -> torch.Tensor:
     """x after every step [steps, 32] on one batch of a worker, or on its batches from number `first` on.
 
-    befalls: what happens between the backward pass and a step, by the step's number from 0.
+    befalls: called between the backward pass and a step, with the step's number from 0.
     """
     path = []
     for step in range(steps):
@@ -102,7 +102,7 @@ def train(
 
 
 def counted(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torch.float32) -> BitCounter:
-    """The bits and bytes of so many rounds on vectors [d]."""
+    """Count the bits and bytes of `rounds` rounds on vectors [d]."""
     meter = BitCounter()
     for t in range(1, rounds + 1):
         meter.count(algorithm, d, t, dtype)
@@ -111,7 +111,7 @@ def counted(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torc
 
 @contextmanager
 def group_of_one() -> Iterator[None]:
-    """A process group that has this process alone."""
+    """A process group of this process alone."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         yield

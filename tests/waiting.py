@@ -1,11 +1,11 @@
-"""How a command ends, and waiting for what other processes do."""
+"""Exit statuses of commands, and waiting for other processes."""
 
 import time
 from collections.abc import Callable
 
 
 def exit_status(command: Callable[[], object]) -> int | str:
-    """The status with which a command line ends in this process."""
+    """Run a command line in this process and return its exit status."""
     try:
         command()
     except SystemExit as stop:
@@ -14,7 +14,7 @@ def exit_status(command: Callable[[], object]) -> int | str:
 
 
 def until(holds: Callable[[], object], seconds: float = 120) -> None:
-    """Wait for something that is bound to come."""
+    """Wait until `holds()` is true. Fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline

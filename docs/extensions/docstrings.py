@@ -1,4 +1,4 @@
-"""Docstrings as reStructuredText, with their equations typeset."""
+"""Convert docstrings to reStructuredText with typeset equations."""
 
 import inspect
 import re
@@ -8,8 +8,8 @@ from sphinx.application import Sphinx
 from docs.extensions.equations import block, paragraph
 
 
-def restructured(docstring: str) -> list[str]:
-    """The lines of reStructuredText for a docstring. Indented blocks without a symbol are code."""
+def to_rst(docstring: str) -> list[str]:
+    """Convert a docstring to lines of reStructuredText. Indented blocks without a symbol are code."""
     lines: list[str] = []
     for part in re.split(r"\n\s*\n", inspect.cleandoc(docstring)):
         if part.startswith("    "):
@@ -20,11 +20,11 @@ def restructured(docstring: str) -> list[str]:
     return lines
 
 
-def _of_autodoc(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    lines[:] = restructured("\n".join(lines)) if lines else []
+def _process_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = to_rst("\n".join(lines)) if lines else []
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Let every docstring that autodoc shows go through `restructured`."""
-    app.connect("autodoc-process-docstring", _of_autodoc)
+    """Pass every docstring that autodoc shows through `to_rst`."""
+    app.connect("autodoc-process-docstring", _process_docstring)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,15 +1,15 @@
-"""Equations of docstrings, from the plain symbols in which they are written, such as c_i = C(g_i − ĝ_i), to LaTeX."""
+"""Convert the equations of docstrings, plain symbols such as c_i = C(g_i − ĝ_i), to LaTeX."""
 
 import re
 import unicodedata
 
 FUNCTIONS = "Bernoulli|DCT|NS|clip|exp|log|max|mean|min|orth|rint|sgn|step"
 WORD = re.compile(r"[a-z]{2}|[A-Z]{3}|[A-Z]{2}\d|\d-\w")
-"""What is in the words of a sentence, `with`, `LAMB`, `EF21` and `1-bit`, and not in symbols."""
+"""Matches words such as `with`, `LAMB`, `EF21` and `1-bit`, but no symbols."""
 
 ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar"}
-LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
-RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᴷᵇᵉᵀ", [*"0123456789-Kbe", r"\top "], strict=True))
+SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
+SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᴷᵇᵉᵀ", [*"0123456789-Kbe", r"\top "], strict=True))
 SYMBOLS = dict(
     re.findall(
         r"(\S) (\S+)",
@@ -19,11 +19,11 @@ SYMBOLS = dict(
     )
 )
 LABEL = re.compile(r"(worker|server|replica|all|always|else|stage \d|t [≤>] \S+|t = \S+, \S+, …):?\s{2,}")
-"""Who does it, or when, before the equations of a line."""
+"""The actor or condition before the equations of a line."""
 
 
 def paragraph(text: str) -> str:
-    """Prose of a docstring: `code` and equations marked, what would be read as markup escaped."""
+    """Convert prose of a docstring: mark `code` and equations, escape other markup."""
     pieces = text.split("`")
     pieces[::2] = [_prose(piece) for piece in pieces[::2]]
     pieces[1::2] = [rf"\ ``{code}``\ " for code in pieces[1::2]]
@@ -31,7 +31,7 @@ def paragraph(text: str) -> str:
 
 
 def block(text: str) -> list[str]:
-    """An indented block of equations: a table with its labels, or lines where it has none."""
+    """Convert an indented block of equations to a table with its labels, or to lines if it has none."""
     lines = [line for line in text.splitlines() if line.strip()]
     least = min(len(line) - len(line.lstrip()) for line in lines)
     rows: list[tuple[list[str], list[str]]] = []
@@ -55,12 +55,12 @@ def block(text: str) -> list[str]:
 
 
 def latex(text: str) -> str:
-    """An equation in LaTeX."""
+    """Convert an equation to LaTeX."""
     text = re.sub(r"(?<![_^])\{((?:[^{}]|\{[^{}]*\})*)\}", r"\\{\1\\}", text)  # a set
     text = re.sub(r"\b(\d+)e([-−]?\d+)", r"\1·10^{\2}", text).replace("1·10^", "10^").replace("‖∞", "‖_∞")
     text = _roots(unicodedata.normalize("NFD", text.replace("≠", r"\ne ")))
     text = re.sub(f"(.)([{''.join(ACCENTS)}])", lambda found: rf"\{ACCENTS[found[2]]}{{{found[1]}}}", text)
-    for digits, sign in ((RAISED, "^"), (LOWERED, "_")):
+    for digits, sign in ((SUPERSCRIPTS, "^"), (SUBSCRIPTS, "_")):
         text = re.sub(f"[{''.join(digits)}]+", lambda m: f"{sign}{{{''.join(map(digits.get, m[0]))}}}", text)  # noqa: B023
     text = re.sub(r"_([^\W_]+|∞)", r"_{\1}", text)
     text = re.sub(rf"(?<![A-Za-z\\])({FUNCTIONS})(?![A-Za-z])(±?)", r"\\operatorname{\1}\2", text)
@@ -69,13 +69,13 @@ def latex(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """A part of a sentence without code. Symbols that follow one another are an equation, up to a comma."""
+    """Convert a part of a sentence without code. Successive symbols, up to a comma, are an equation."""
     done: list[str] = []
     run: list[str] = []
     tokens = re.findall(r"\s+|\S+", text)
     for place, token in enumerate(tokens):
         if not token.isspace() and _is_word(token, "".join(tokens[place + 1 : place + 3]).strip()):
-            done += [_equation("".join(run)), _escaped(token)]
+            done += [_equation("".join(run)), _escape(token)]
             run = []
         else:
             run.append(token)
@@ -100,7 +100,7 @@ def _is_word(token: str, after: str) -> bool:
 
 
 def _equation(text: str) -> str:
-    """Marked as one, if it is more than a number or punctuation."""
+    """Mark symbols as an equation, unless they are only numbers or punctuation."""
     body = re.sub(r"('s)?[\s(,;.:]*$", "", text).strip()
     while body.endswith(")") and body.count(")") > body.count("("):
         body = body[:-1].rstrip(",;.: ")
@@ -110,17 +110,17 @@ def _equation(text: str) -> str:
     if not body or not (
         re.search(symbols, body) or re.fullmatch(r"(\d+[A-Za-z]|[B-HJ-Zb-z])'?( \[.*\])?|\d+e[-−]?\d+", body)
     ):
-        return _escaped(text)
+        return _escape(text)
     before, after = text.split(body, 1)
-    return rf"{_escaped(before)}\ :math:`{latex(body)}`\ {_escaped(after)}"
+    return rf"{_escape(before)}\ :math:`{latex(body)}`\ {_escape(after)}"
 
 
-def _escaped(prose: str) -> str:
+def _escape(prose: str) -> str:
     return re.sub(r"([\\*|_])", r"\\\1", prose)
 
 
 def _roots(text: str) -> str:
-    """Every √ with what it is taken of: a bracket, a function of one, or a symbol with its index."""
+    """Convert every √ with its argument: a bracket, a function of one, or a symbol with its index."""
     while match := re.search(r"√(?:(max)?\(|(\d+(?:\^\{\S+?\})?|.[\u0302-\u0304]?(?:_\w)?))", text):
         end = match.end()
         if not match[2]:

@@ -1,6 +1,6 @@
-"""Pages written before each build: methods, compressors and the configuration reference.
+"""Write the pages of methods, compressors and the configuration reference before each build.
 
-A new YAML file is all that a new page or entry takes.
+Every YAML file gets its page or entry.
 """
 
 import shutil
@@ -18,30 +18,30 @@ from docs.extensions.reference import (
     KEYS,
     SHOWN,
     Setting,
-    composed,
+    choice_settings,
+    compose_config,
     description,
     display,
+    format_value,
     names,
-    of_choice,
-    of_schema,
-    shown,
+    schema_settings,
 )
 
 
 def pages() -> dict[str, list[str]]:
-    """The lines of every page, by its path below docs/."""
-    written = {f"algorithms/{name}.rst": algorithm(name) for name in names("algorithm")}
-    written["compressors/classes.txt"] = compressors()
-    written["configuration/keys.rst"] = keys()
-    return written | {f"configuration/{group}.rst": choices(group) for group in (*BUILT, *SHOWN)}
+    """The lines of every page, by path below docs/."""
+    written = {f"algorithms/{name}.rst": algorithm_page(name) for name in names("algorithm")}
+    written["compressors/classes.txt"] = compressors_page()
+    written["configuration/keys.rst"] = keys_page()
+    return written | {f"configuration/{group}.rst": choices_page(group) for group in (*BUILT, *SHOWN)}
 
 
-def algorithm(name: str) -> list[str]:
-    """A method: its function, then the classes it is made of. Its options are in the reference of the group."""
+def algorithm_page(name: str) -> list[str]:
+    """A method's page: its function, then its classes. Its options are in the reference of the group."""
     label, target = display(name)
     module = import_module(target.rpartition(".")[0])
     own = [one for one, found in vars(module).items() if isclass(found) and found.__module__ == module.__name__]
-    # Settings of another method's function: names lead to that one's page.
+    # For a variant of another method, names link to that method's page.
     again = [] if target.endswith(f".{name}.{name}") else ["   :no-index:"]
     lines = [*_title(label, "="), paragraph(module.__doc__ or ""), "", f".. autofunction:: {target}", *again, ""]
     for kind in own:
@@ -49,33 +49,33 @@ def algorithm(name: str) -> list[str]:
     return lines
 
 
-def compressors() -> list[str]:
-    """Every class of compressors, under the names of its choices."""
+def compressors_page() -> list[str]:
+    """The page of all compressor classes, each under the names of its choices."""
     found: dict[type, list[str]] = {}
     for name in names("compressor"):
-        found.setdefault(get_class(composed(f"compressor={name}")["compressor"]["_target_"]), []).append(name)
+        found.setdefault(get_class(compose_config(f"compressor={name}")["compressor"]["_target_"]), []).append(name)
     lines = []
     for kind, shared in found.items():
         lines += [*_title(", ".join(shared), "-"), f".. autoclass:: {kind.__module__}.{kind.__name__}", ""]
     return lines
 
 
-def keys() -> list[str]:
-    """The keys of experiments/config/schema.py."""
+def keys_page() -> list[str]:
+    """The page of the keys in experiments/config/schema.py."""
     lines = _title("Keys", "=")
     for what, kind in KEYS.items():
-        lines += [*_title(f"Keys {what}", "-"), *_entries(of_schema(kind))]
+        lines += [*_title(f"Keys {what}", "-"), *_entries(schema_settings(kind))]
     return lines
 
 
-def choices(group: str) -> list[str]:
-    """A folder of conf/: its choices, with their options or as they stand there."""
+def choices_page(group: str) -> list[str]:
+    """The page of a folder of conf/: its choices with their options, or as whole files."""
     lines = [*_title(group, "="), f"``{group}=NAME`` chooses ``conf/{group}/NAME.yaml``.", ""]
     for name in names(group):
         file = CONF / group / f"{name}.yaml"
         lines += [*_title(f"``{name}``", "-"), paragraph(description(file)), ""]
         if group in BUILT:
-            lines += _entries(of_choice(group, name))
+            lines += _entries(choice_settings(group, name))
         else:
             lines += [f".. literalinclude:: /../conf/{group}/{name}.yaml", "   :language: yaml", ""]
     return lines
@@ -84,7 +84,7 @@ def choices(group: str) -> list[str]:
 def _entries(settings: list[Setting]) -> list[str]:
     lines = []
     for key, value, meaning in settings:
-        lines += [f"``{key}`` = ``{shown(value)}``", f"   {paragraph(meaning) or '–'}", ""]
+        lines += [f"``{key}`` = ``{format_value(value)}``", f"   {paragraph(meaning) or '–'}", ""]
     return lines
 
 
@@ -95,13 +95,13 @@ def _title(text: str, line: str) -> list[str]:
 def _write(app: Sphinx) -> None:
     written = pages()
     for folder in {Path(app.srcdir, name).parent for name in written}:
-        shutil.rmtree(folder, ignore_errors=True)  # and with it what has no source any more
+        shutil.rmtree(folder, ignore_errors=True)  # also drops pages without a source
         folder.mkdir()
     for name, lines in written.items():
         Path(app.srcdir, name).write_text("\n".join(lines))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Write the pages before Sphinx looks for its sources."""
+    """Write the pages before Sphinx reads its sources."""
     app.connect("builder-inited", _write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""What pages show of the repository around them: results-reference/ as pages, and no links to folders."""
+"""Include results-reference/ as pages, and drop links to folders."""
 
 import re
 import shutil
@@ -16,14 +16,14 @@ def _copy(app: Sphinx) -> None:
 
 
 def _change_links(app: Sphinx, page: str, source: list[str]) -> None:
-    """Sources link to what lies beside docs/, and results to docs/, so that they can be read in place; built pages
-    have nothing beside them, and the results among them."""
+    """Adapt the links between docs/ and results-reference/. In the repository they are neighbours; in the built pages
+    the results lie below docs/."""
     text = source[0].replace(f"](../{RESULTS.name}/", f"]({RESULTS.name}/").replace("](../docs/", "](../")
     source[0] = re.sub(r"\[([^\]]+)\]\((?:[\w./-]*/|\.\./benchmarks/[\w/]+\.md[\w#-]*)\)", r"\1", text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Copy before Sphinx looks for its sources; change links as they are read."""
+    """Copy the results before Sphinx reads its sources, and change links as pages are read."""
     app.connect("builder-inited", _copy)
     app.connect("source-read", _change_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The algorithms that the small network is trained with, shared by test_optimizer.py and the ranks it starts."""
+"""Algorithms for training the small network, shared by test_optimizer.py and its ranks."""
 
 from dataclasses import replace
 

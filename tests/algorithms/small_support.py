@@ -1,4 +1,4 @@
-"""Runs of methods on the small problems of the references."""
+"""Runs of methods on the references' small problems."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def states(
     gradient: Callable[[int, list[float]], list[float]] | None = None,
     participation: Participation | None = None,
 ) -> list[ClusterState]:
-    """The states after 0, 1, … rounds on a problem; with a step size a round where there are several."""
+    """The states after 0, 1, … rounds on a problem. lr: one step size, or one for each round."""
     algorithm.check(on.D)
     cluster = Simulated(algorithm, on.WORKERS, SEED, participation)
     lrs = [lr] * rounds if isinstance(lr, float) else lr
@@ -47,19 +47,19 @@ def states(
 
 
 def run(algorithm: Algorithm, lr: float | Sequence[float] = LR, on: ModuleType = problem, **options) -> Tensor:
-    """The common x after each round [rounds, d]; options as `states` has them."""
+    """The common x after each round [rounds, d], with the options of `states`."""
     return torch.stack([state.replica.x for state in states(algorithm, lr, on, **options)[1:]])
 
 
 def row_gradient(i: int, x: list[float], t: int) -> list[float]:
-    """∇f_i(x) on the one row that worker i has in round t."""
+    """∇f_i(x) on worker i's single row in round t."""
     a, y = problem.DATA[i][(3 * t + i) % problem.ROWS]
     slope = -y / (1 + math.exp(y * sum(a[k] * x[k] for k in range(problem.D))))
     return [slope * a[k] + problem.LAMBDA * 2 * x[k] / (1 + x[k] ** 2) ** 2 for k in range(problem.D)]
 
 
 class Small:
-    """The workers of the references' problem as a task, with gradients of i, x and t."""
+    """The references' problem as a task, with gradients of i, x and t."""
 
     dtype, device, d = torch.float64, torch.device("cpu"), problem.D
 
@@ -86,7 +86,7 @@ class Small:
 def trained(
     algorithm: Algorithm, gradient: Callable = row_gradient, clip: float | None = None, **options
 ) -> tuple[Tensor, BitCounter]:
-    """The common x after every round of a trainer [rounds, d], and what it counted. Options are the cluster's."""
+    """The common x after every round of a trainer [rounds, d], and its bits. Options are the cluster's."""
     cluster, path = Simulated(algorithm, N, SEED, **options), []
     trainer = Trainer(Small(gradient), cluster, lrs=[LR], rounds=ROUNDS, clip=clip)
     for _ in range(ROUNDS):
@@ -100,11 +100,11 @@ def assert_close(one: Tensor, other: Tensor | list, atol: float = 1e-10) -> None
 
 
 def uniform(key: MessageKey, d: int = problem.D) -> list[float]:
-    """The numbers that the one message of a key is rounded with."""
+    """The random numbers that round the message of a key."""
     generator = torch.Generator().manual_seed(key.seeds().item())
     return torch.rand(d, dtype=torch.float64, generator=generator).tolist()
 
 
 def natural(i: int) -> methods.Drawn:
-    """Natural compression of a worker's message, with the numbers that its key gives."""
+    """Natural compression of a worker's message, with the random numbers of its key."""
     return lambda x, t: quantizers.natural(x, uniform(MessageKey(SEED, "up", t, (i,)), len(x)))

@@ -1,4 +1,4 @@
-"""Ranks as a launcher starts them, but forked from a process that has imported everything: in a tenth of the time."""
+"""Ranks as a launcher starts them, but ten times faster: forked from a process that has imported everything."""
 
 import faulthandler
 import gc
@@ -34,10 +34,10 @@ from experiments.training.runner import bring_to_end
 from experiments.training.session import session
 
 _CONTEXT = get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.cluster.warm"])  # found from the root alone
+_CONTEXT.set_forkserver_preload(["tests.cluster.warm"])  # found only from the root
 
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "TORCHELASTIC_")
-"""How the names begin of the variables that launchers set."""
+"""Prefixes of the variables that launchers set."""
 
 RUNS = {
     # Batch norms' statistics, every worker's memory and moments, and the server's own model.
@@ -56,22 +56,22 @@ RUNS = {
         *("algorithm=diloco", "algorithm.period=3", "compressor=top_k", "compressor.ratio=0.1", "cluster.groups=2"),
     ),
 }
-"""Runs that checkpoints are tested by."""
+"""Runs for tests of checkpoints."""
 
 HANGS = 240.0
-"""Seconds after which a rank says where it stands: less than it is given, so that one that hangs is understood."""
+"""Seconds after which a rank prints its stack. It is below the timeout, so that a hanging rank is understood."""
 
 
 @dataclass
 class Ended:
     """How a rank ended."""
 
-    code: int | None  # the exit status; −s where signal s killed it
+    code: int | None  # the exit status; −s if signal s killed it
     said: str  # on both its outputs
 
 
 class Launch:
-    """`size` ranks that each call `act`, and what they say, kept in `folder`."""
+    """`size` ranks that each call `act`, with their outputs in `folder`."""
 
     def __init__(
         self, folder: Path, size: int, act: Callable[[], object], environment: Callable[[int], dict] | None = None
@@ -91,7 +91,7 @@ class Launch:
             process.start()
 
     def ended(self, timeout: float = 300) -> list[Ended]:
-        """Wait for all ranks. Those that do not end in time are killed, which is their code then."""
+        """Wait for all ranks. Ranks that do not end in time are killed, which their code shows."""
         deadline = time.monotonic() + timeout
         for process in self.ranks:
             process.join(max(0, deadline - time.monotonic()))
@@ -103,24 +103,24 @@ class Launch:
 
 
 def launched(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
-    """How the ranks ended that each called `act`."""
+    """Run `act` on `size` ranks. Returns how each ended."""
     return Launch(folder, size, act, **options).ended()
 
 
 def apart(folder: Path, act: Callable[[], object]) -> Ended:
-    """How a process ended that was started alone, and so simulates all workers."""
+    """Run `act` in a single process, which simulates all workers. Returns how it ended."""
     [ended] = launched(folder, 1, act, environment=lambda rank: {})
     return ended
 
 
 def fine(ranks: list[Ended]) -> list[str]:
-    """What the ranks said, all of which ended well."""
+    """Check that all ranks succeeded. Returns their outputs."""
     assert [rank.code for rank in ranks] == [0] * len(ranks), "\n".join(rank.said for rank in ranks)
     return [rank.said for rank in ranks]
 
 
 def free_port() -> int:
-    """A port that nobody listens on, none of those that the system hands out: gloo takes many of them meanwhile."""
+    """Find a free port outside the system's range, because gloo takes many ports from that range meanwhile."""
     while True:
         with suppress(OSError), socket.socket() as listener:
             listener.bind(("127.0.0.1", random.randrange(15_000, 32_000)))
@@ -128,7 +128,7 @@ def free_port() -> int:
 
 
 def as_torchrun(rank: int, size: int, port: int) -> dict[str, str]:
-    """The environment that a rank on one machine finds."""
+    """The environment of a rank on one machine."""
     values = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
     return {"MASTER_ADDR": "127.0.0.1"} | {name: str(value) for name, value in values.items()}
 
@@ -142,12 +142,12 @@ def _rank(act: Callable[[], object], environment: dict[str, str], said: str) -> 
         del os.environ[name]
     os.environ.update(environment)
     faulthandler.dump_traceback_later(HANGS, file=output)
-    gc.freeze()  # or every collection would go through what was imported
+    gc.freeze()  # or every collection would scan the imported modules
     act()
 
 
 def run_each(runs: list[RunConfig]) -> None:
-    """Several runs one after the other in one launch."""
+    """Train several runs one after the other in one launch."""
     with exit_with_message(), session(runs) as (ranks, display):
         for run in runs:
             bring_to_end(run, display, ranks)
@@ -159,13 +159,13 @@ def variant(*overrides: str, results: Path) -> RunConfig:
 
 
 def assert_same(path: Path, expected: Path) -> None:
-    """Two runs came to the same rows and the same final state, bit for bit."""
+    """Check that two runs have the same rows and the same final state, bit for bit."""
     assert timeless(path) == timeless(expected)
     assert _same(_final_state(path), _final_state(expected))
 
 
 def _final_state(path: Path) -> dict:
-    """Everything in a run's checkpoint but what depends on the clock."""
+    """A run's checkpoint, except values that depend on the clock."""
     folder = path / "checkpoint" / str(rounds(path / "checkpoint")[0])
     state = {file.name: checkpointed(file) for file in folder.iterdir()}
     for name in ("seconds", "metrics_size"):
@@ -183,7 +183,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def results_of(folder: Path, *stages: tuple[int, Callable[[], Any]]) -> list[list[Any]]:
-    """What each stage's function returned on each of its ranks: first so many of one launch call the first, …"""
+    """Run stages (ranks, function) one after the other in one launch. Returns their results by stage and rank."""
     fine(launched(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
     return [
         [torch.load(folder / f"{stage}-{rank}.pt", weights_only=False) for rank in range(size)]
@@ -197,13 +197,13 @@ def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) 
             place, patience = f"file://{folder}/store-{stage}", timedelta(seconds=120)
             dist.init_process_group("gloo", place, rank=rank, world_size=size, timeout=patience)
             torch.save(act(), folder / f"{stage}-{rank}.pt")
-            # No model may outlive the group: DDP would take the group down with it, holding the interpreter's lock,
-            # for which gloo's thread may wait that still has a tensor of the last collective.
+            # No model may outlive the group. DDP would destroy the group with it while it holds the interpreter's
+            # lock. gloo's thread, which still has a tensor of the last collective, may wait for this lock.
             dist.destroy_process_group()
 
 
 def torchs(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
-    """torch's optimizer of the settings of an update rule."""
+    """torch's optimizer with the settings of an update rule."""
     if isinstance(update, SGD):
         return torch.optim.SGD(params, LR, update.momentum, weight_decay=update.weight_decay)
     assert isinstance(update, Adam | AMSGrad)
@@ -212,7 +212,7 @@ def torchs(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimi
 
 
 def refused(act: Callable[[], object]) -> str:
-    """The error that a mistake raises, in words."""
+    """Return the error that `act` raises, as text."""
     try:
         act()
     except (ValueError, RuntimeError, FloatingPointError) as error:
@@ -222,7 +222,7 @@ def refused(act: Callable[[], object]) -> str:
 
 @contextmanager
 def watched(note: Callable[[str, int], object]) -> Iterator[None]:
-    """Every collective that Python calls is noted: its name, and the bytes that this rank hands in or is given."""
+    """Call `note` for every collective, with its name and the bytes that this rank hands in or is given."""
 
     def watching(name: str, method: Callable) -> Callable:
         def call(group: dist.ProcessGroup, *arguments: Any, **options: Any) -> object:
@@ -240,7 +240,7 @@ def watched(note: Callable[[str, int], object]) -> Iterator[None]:
 
 @contextmanager
 def small_shards() -> Iterator[None]:
-    """Vectors of 32 coordinates are long enough for several servers with several tiles."""
+    """Make vectors of 32 coordinates long enough for several servers with several tiles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(consistency, "SHARDED_FROM", 1)
         patch.setattr(shard, "LEAST", 8)
@@ -249,27 +249,27 @@ def small_shards() -> Iterator[None]:
 
 
 def within(context: Callable, act: Callable, *given: object) -> object:
-    """What `act` returns in a context."""
+    """Call `act` in a context."""
     with context():
         return act(*given)
 
 
 def at_round(round: int, rank: int, do: Callable[[], object], act: Callable[[], None]) -> None:
-    """`act`, in which one rank does something else when round `round` is about to begin."""
+    """Call `act`, with `do` on one rank before round `round`."""
     with before_round(round, do if my_rank() == rank else bool):
         act()
 
 
 def my_rank() -> int:
-    """The number of the rank that asks."""
+    """The number of this rank."""
     return int(os.environ.get("RANK", 0))
 
 
 def kill() -> None:
-    """End this process as a lack of memory or a failing machine does."""
+    """Kill this process, as a lack of memory or a failing machine does."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def interrupt() -> None:
-    """Ctrl-C, to this process."""
+    """Send Ctrl-C to this process."""
     signal.raise_signal(signal.SIGINT)

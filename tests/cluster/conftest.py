@@ -1,4 +1,4 @@
-"""Where the tests of clusters put runs; they share tests/experiments/run_support.py."""
+"""Fixtures of the tests of clusters, which share tests/experiments/run_support.py."""
 
 import os
 import sys
@@ -15,8 +15,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 
 @pytest.fixture(autouse=True)
 def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of a launcher's variables is set."""
-    from cluster_support import LAUNCHERS  # which needs the path above
+    """Unset all variables of launchers."""
+    from cluster_support import LAUNCHERS  # needs the path above
 
     for name in [name for name in os.environ if name.startswith(LAUNCHERS)]:
         monkeypatch.delenv(name)
@@ -24,7 +24,7 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    """The result of every rank of a test file, after it ran the file's `everything` on RANKS."""
+    """Run the test file's `everything` on RANKS. Returns the result of every rank."""
     from cluster_support import results_of
 
     [found] = results_of(tmp_path_factory.mktemp("ranks"), (request.module.RANKS, request.module.everything))
@@ -43,5 +43,5 @@ def context(request: pytest.FixtureRequest) -> Iterator[Callable]:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors of 30 coordinates have several pieces."""
+    """Make vectors of 30 coordinates have several pieces."""
     monkeypatch.setattr(shard, "LEAST", 8)

@@ -1,4 +1,4 @@
-"""What is asked of every recipe of examples/, whether it needs a framework or torch alone."""
+"""Checks of every recipe of examples/, with or without a framework."""
 
 import re
 import runpy
@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def check_recipe(name: str, length: int, size: int, folder: Path) -> None:
-    """With `loco` it ends within 10 % of the original's loss; stopped half-way and gone on with, at the same bits."""
+    """Check that `loco` ends within 10 % of the original's loss, and that resuming half-way gives the same bits."""
     original, compressed = (_line(folder / method, size, name, method, length) for method in ("torch", "loco"))
     assert f"on {size} ranks" in compressed
     assert _loss(compressed) == pytest.approx(_loss(original), rel=0.1)

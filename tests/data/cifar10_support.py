@@ -1,4 +1,4 @@
-"""A stand-in for CIFAR-10 of twelve images, in the official form and in that of the npm package."""
+"""A stand-in for CIFAR-10 of twelve images, in the official form and in the npm package's."""
 
 import gzip
 import hashlib
@@ -66,7 +66,7 @@ def tar_gz(files: dict[str, bytes], folder: str) -> bytes:
 
 
 def trust(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: type[CIFAR10] = CIFAR10) -> None:
-    """Let `files` be what torchvision takes for the official ones."""
+    """Make torchvision accept `files` as the official ones."""
     md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
     for part in ("train_list", "test_list"):
         monkeypatch.setattr(kind, part, [[name, md5[name]] for name, _ in getattr(kind, part)])

@@ -1,4 +1,4 @@
-"""Fixtures of the loaders' tests: real data, a tiny pinned set, a web server, what is left in a folder."""
+"""Fixtures of the loaders' tests: real data, a tiny pinned set, a web server, a list of leftover files."""
 
 import hashlib
 import struct
@@ -25,7 +25,7 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The content hash, made here by hand, of TINY_TEXT, which during the test is the known set "tiny"."""
+    """Register TINY_TEXT as the known set "tiny". Returns its content hash, computed here by hand."""
     content = hashlib.sha256()
     content.update(struct.pack("<3b", 1, -1, 1))
     content.update(struct.pack("<4q", 0, 2, 3, 3))
@@ -43,7 +43,7 @@ def real(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def leftovers(tmp_path: Path) -> Leftovers:
-    """Gives the files below a folder of the test, a cached set as one, lock files aside."""
+    """List the files below a folder of the test, without lock files. A cached set counts as one."""
 
     def listed(folder: str) -> list[str]:
         files = [path.relative_to(tmp_path / folder) for path in (tmp_path / folder).rglob("*") if path.is_file()]

@@ -1,4 +1,4 @@
-"""What the tests of the loaders import from each other: a web server on this machine and a tiny set."""
+"""Shared by the loaders' tests: a web server on this machine and a tiny set."""
 
 import threading
 import time
@@ -12,9 +12,9 @@ Leftovers = Callable[[str], list[str]]
 
 
 class Web:
-    """A server of `files` (path: bytes); `hits` are the paths it was asked for.
+    """A server of `files` (path: bytes). `hits` are the requested paths.
 
-    It waits `delay` seconds before it answers, and hangs up before the last `missing` bytes.
+    It answers after `delay` seconds, and hangs up before the last `missing` bytes.
     """
 
     def __init__(self) -> None:

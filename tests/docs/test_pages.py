@@ -15,27 +15,27 @@ from docutils.nodes import literal
 from hydra.utils import get_object
 
 import algorithms
-from docs.extensions.docstrings import restructured
+from docs.extensions.docstrings import to_rst
 from docs.extensions.equations import latex, paragraph
-from docs.extensions.pages import algorithm, compressors, pages
-from docs.extensions.reference import BUILT, KEYS, composed, names, of_choice, of_schema
+from docs.extensions.pages import algorithm_page, compressors_page, pages
+from docs.extensions.reference import BUILT, KEYS, choice_settings, compose_config, names, schema_settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.parametrize("name", names("algorithm"))
 def test_an_algorithm_s_page_shows_its_function(name):
-    target = composed(f"algorithm={name}")["algorithm"]["_target_"]
-    page = "\n".join(algorithm(name))
+    target = compose_config(f"algorithm={name}")["algorithm"]["_target_"]
+    page = "\n".join(algorithm_page(name))
     assert f".. autofunction:: {target}\n" in page
     said = inspect.getdoc(get_object(target)) or ""
     assert all(f"\n{part}: " in said for part in ("State", "Wire"))
 
 
 def test_every_compressor_is_on_their_page():
-    text = "\n".join(compressors())
+    text = "\n".join(compressors_page())
     for name in names("compressor"):
-        kind = composed(f"compressor={name}")["compressor"]["_target_"].rpartition(".")[2]
+        kind = compose_config(f"compressor={name}")["compressor"]["_target_"].rpartition(".")[2]
         assert re.search(rf"\b{name}\b", text)
         assert f".{kind}\n" in text
 
@@ -85,19 +85,19 @@ def _shown() -> set[str]:
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in BUILT for name in names(group)])
 def test_every_key_and_option_of_a_choice_is_in_the_reference_and_says_what_it_is(group, name):
-    leaves = _leaves(composed(f"{group}={name}"))
+    leaves = _leaves(compose_config(f"{group}={name}"))
     labels = re.compile(r".*\._target_|(algorithm|task)\.(name|(display|entry)\..*)|logger\.targets\..*|sweep")
     assert {leaf for leaf in leaves if not labels.fullmatch(leaf)} <= _shown()
     assert f"``{name}``" in written()[f"configuration/{group}.rst"]
-    assert [setting.key for setting in of_choice(group, name) if not setting.meaning] == []
+    assert [setting.key for setting in choice_settings(group, name) if not setting.meaning] == []
 
 
 def test_every_key_says_what_it_is():
-    assert [setting.key for kind in KEYS.values() for setting in of_schema(kind) if not setting.meaning] == []
+    assert [setting.key for kind in KEYS.values() for setting in schema_settings(kind) if not setting.meaning] == []
 
 
 def test_a_key_that_a_choice_sets_stands_with_it():
-    settings = {setting.key: setting.value for setting in of_choice("task", "digits")}
+    settings = {setting.key: setting.value for setting in choice_settings("task", "digits")}
     assert settings["epochs"] == 10
     assert settings["task.batch_size"] == 32
     assert settings["task.model.width"] == 16
@@ -141,7 +141,7 @@ DOCSTRINGS = dict(_docstrings())
 
 @pytest.mark.parametrize("name", DOCSTRINGS)
 def test_a_page_has_the_words_of_the_docstring(name):
-    tree = publish_doctree("\n".join(restructured(DOCSTRINGS[name])), settings_overrides={"halt_level": 2})
+    tree = publish_doctree("\n".join(to_rst(DOCSTRINGS[name])), settings_overrides={"halt_level": 2})
     shown = tree.astext()  # a warning failed
     missing = [word for word in re.findall(r"(?<![\w\\])[A-Za-z]{4,}", DOCSTRINGS[name]) if word not in shown]
     assert not missing
@@ -155,5 +155,5 @@ def test_code_is_marked_and_markup_is_text():
 
 
 def test_state_wire_and_source_are_fields():
-    lines = restructured("It does.\n\nState: one on\nevery worker.\nWire: bits.")
+    lines = to_rst("It does.\n\nState: one on\nevery worker.\nWire: bits.")
     assert lines[2::2] == [":State: one on every worker.", ":Wire: bits."]

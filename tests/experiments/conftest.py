@@ -1,4 +1,4 @@
-"""Where the tests of runs put them, and how they break in at a round."""
+"""Fixtures of the tests of runs: actions at a round, stopped runs, small files and packages."""
 
 import signal
 import sys
@@ -15,7 +15,7 @@ from experiments.orchestration.processes import Job
 
 @pytest.fixture
 def at_round() -> Iterator[Callable[[int, Callable[[], object]], object]]:
-    """Calls something once, when a run is about to begin a given round."""
+    """Call `act` once, before a run begins a given round."""
     with ExitStack() as until_the_end:
         yield lambda round, act: until_the_end.enter_context(before_round(round, act))
 
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, dict[str, str]], Path]]:
-    """Writes a package of a user's, by its name and files, on the path for imports; nothing of it stays loaded."""
+    """Write a user's package, by name and files, onto the import path. It is unloaded after the test."""
     names = []
 
     def write(name: str, files: dict[str, str]) -> Path:
@@ -47,7 +47,7 @@ def write_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(textwrap.dedent(text))
         monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale: same size, same second
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)  # bytecode would be stale: same size, same second
         names.append(name)
         return tmp_path / name
 
@@ -58,7 +58,7 @@ def write_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
 
 @pytest.fixture
 def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on nothing can be started."""
+    """Let every start of a process fail."""
 
     def start(job: Job, slot: int) -> None:
         raise AssertionError(f"started: {job.log}")

@@ -1,4 +1,4 @@
-"""What the tests of runs and sweeps import from each other: command lines in process, and what they left on disk."""
+"""Shared by the tests of runs and sweeps: command lines in this process, and their files."""
 
 import io
 import json
@@ -27,7 +27,7 @@ from experiments.training.runner import bring_to_end
 from experiments.training.trainer import Trainer
 
 SMALL = ("task=logreg/breast_cancer", "rounds=20", "eval_every=5")
-"""A run of a few milliseconds; no download."""
+"""A run of a few milliseconds without a download."""
 
 RANDOM = ("algorithm=ef21", "compressor=random_k", "compressor.k=4", "task.batch_size=3", "lr=[0.01,0.1]")
 """A run with everything that draws random numbers."""
@@ -57,14 +57,14 @@ def go(*overrides: str) -> Path:
 
 
 def bring(run: RunConfig) -> Path:
-    """The same of a run."""
+    """Bring a run to its end in this process and return its folder."""
     check(run)
     with Display(run.rounds) as display:
         return bring_to_end(run, display).path
 
 
 def where(*overrides: str) -> Path:
-    """The folder that belongs to a configuration."""
+    """The folder of a configuration's run."""
     return folder(configuration(*overrides))
 
 
@@ -80,14 +80,14 @@ def timeless(path: Path) -> list[Row]:
 
 
 def record(path: Path, name: str) -> dict:
-    """What a JSON file of the run holds, without its checksum."""
+    """The content of a JSON file of the run, without its checksum."""
     content = json.loads((path / f"{name}.json").read_text())
     assert content.pop("crc32")
     return content
 
 
 def rewrite(path: Path, name: str, content: dict) -> None:
-    """Give a JSON file of the run another content, as if the run had written that."""
+    """Replace the content of a JSON file, as if the run had written it."""
     (path / f"{name}.json").write_text(json.dumps(content))
     renew(path)
 
@@ -98,14 +98,14 @@ def status(path: Path) -> dict:
 
 
 def stopped(overrides: list[str]) -> str | int | None:
-    """The exit status of a command line that does not end well."""
+    """Run a command line that fails or is stopped. Returns its exit status."""
     with pytest.raises(SystemExit) as stop:
         run.main(overrides)
     return stop.value.code
 
 
 def halted(overrides: Sequence[str]) -> str | int | None:
-    """The same of one run, in this process and without Hydra's command line."""
+    """The same for one run, without Hydra's command line."""
     with pytest.raises(SystemExit) as stop, exit_with_message():
         go(*overrides)
     return stop.value.code
@@ -113,7 +113,7 @@ def halted(overrides: Sequence[str]) -> str | int | None:
 
 @contextmanager
 def before_rounds(act: Callable[[Trainer], object]) -> Iterator[None]:
-    """Calls something before every round that is trained in this process."""
+    """Call `act` before every round trained in this process."""
     step = Trainer.step
 
     def acting(trainer: Trainer, diagnose: bool = False) -> None:
@@ -127,14 +127,14 @@ def before_rounds(act: Callable[[Trainer], object]) -> Iterator[None]:
 
 @contextmanager
 def before_round(round: int, act: Callable[[], object]) -> Iterator[None]:
-    """Calls something once, before a run begins a given round."""
+    """Call `act` once, before a run begins a given round."""
     pending = [act]
     with before_rounds(lambda trainer: pending and trainer.t + 1 == round and pending.pop()()):
         yield
 
 
 def contents(path: Path) -> dict[str, tuple[bytes, int]]:
-    """Bytes and time of change of every file of a run, the lock aside."""
+    """Bytes and modification time of every file of a run, except the lock."""
     return {
         str(file.relative_to(path)): (file.read_bytes(), file.stat().st_mtime_ns)
         for file in path.rglob("*")
@@ -143,7 +143,7 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def checkpointed(file: Path) -> dict:
-    """The state in a checkpoint's file, whatever its checksum says."""
+    """The state in a checkpoint's file. Its checksum is not verified."""
     _, tensors = file.read_bytes().split(b"\n", 1)
     return torch.load(io.BytesIO(tensors), weights_only=True)
 
@@ -168,13 +168,13 @@ def sweep(*overrides: str) -> int | str:
 
 
 def forget(package: str) -> None:
-    """Nothing of a package stays loaded."""
+    """Unload a package."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 
 
 def processes(word: str) -> Iterator[int]:
-    """The processes, other than this one, whose command line or environment has this word."""
+    """The other processes with this word in their command line or environment."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             told = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()

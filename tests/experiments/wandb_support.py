@@ -1,4 +1,4 @@
-"""What tests of wandb share: no login, a stand-in for the package, and the names in it."""
+"""Shared by the tests of wandb: no login, a stand-in for the package, and the names of columns."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def expected(rows: list[dict], trial: int = 0) -> list[dict]:
 
 
 class Curve:
-    """A run of the stand-in: what it was told."""
+    """A run of the stand-in, with the arguments of its calls."""
 
     url = None
 
@@ -49,7 +49,7 @@ class Curve:
 
 
 class StandIn(ModuleType):
-    """The package wandb without a service process or a network. `curves` are the runs that were begun."""
+    """The package wandb without a service process or network. `curves` are the started runs."""
 
     Error, Settings, has_network = RuntimeError, dict, False
 
@@ -78,20 +78,20 @@ class StandIn(ModuleType):
 
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[pytest.MonkeyPatch]:
-    """Nobody is logged in, whoever runs the tests, and wandb is offline unless the test says otherwise."""
+    """Log out whoever runs the tests, and set wandb offline."""
     for name in [*os.environ]:
         if name.startswith("WANDB_") or name == "NETRC":
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", f"{tmp_path}/home")
     monkeypatch.setenv("WANDB_MODE", "offline")
     yield monkeypatch
-    if wandb := sys.modules.get("wandb"):  # whose settings are those of the process
+    if wandb := sys.modules.get("wandb"):  # its settings belong to the process
         wandb.teardown()
 
 
 @pytest.fixture
 def stand_in(nobody: pytest.MonkeyPatch) -> StandIn:
-    """The stand-in in the place of wandb."""
+    """Replace wandb by the stand-in."""
     wandb = StandIn()
     nobody.setitem(sys.modules, "wandb", wandb)
     return wandb

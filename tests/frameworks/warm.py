@@ -1,4 +1,4 @@
-"""What the process that ranks are forked from imports besides."""
+"""Further imports for the process that ranks are forked from."""
 
 from contextlib import suppress
 from importlib import import_module

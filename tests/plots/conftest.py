@@ -1,4 +1,4 @@
-"""What every test that draws has around it."""
+"""Fixtures around every test that draws."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Hand-made curves for the tests of figures and claims."""
+"""Handmade curves for the tests of figures and claims."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ def curve(
     bits: int = 10,
     **columns: object,
 ) -> pd.DataFrame:
-    """One trial: a gradient norm, as values or as a function of the round, and so many bits a round."""
+    """One trial: gradient norms, as values or as a function of the round, and `bits` per round."""
     rounds = np.array(rounds)
     values = grad_norm(rounds) if callable(grad_norm) else np.array(grad_norm, dtype=float)
     return pd.DataFrame({"round": rounds, "bits": bits * rounds, "grad_norm": values, **columns})
@@ -24,7 +24,7 @@ def curve(
 def labelled(
     algorithm: str, task: str, frame: pd.DataFrame, lr: float = 0.1, color: str = "k", seed: int = 0
 ) -> pd.DataFrame:
-    """The same with the columns that `plots.runs.read.RunRecord.frame` adds for drawing."""
+    """Add the columns that `plots.runs.read.table` adds for drawing."""
     return frame.assign(
         task=task,
         algorithm=algorithm,
@@ -38,12 +38,12 @@ def labelled(
 
 
 def flat(value: float, **options: object) -> pd.DataFrame:
-    """A curve that stays where it is."""
+    """A constant curve."""
     return curve(lambda r: 0 * r + value, **options)
 
 
 def check(name: str) -> Callable[..., Finding]:
-    """A check as a function of curves and of its options, in the order of its fields."""
+    """A check as a function of curves and its options, in the order of its fields."""
 
     def judged(curves: dict[str, pd.DataFrame], *values: object, **options: object) -> Finding:
         names = [field for field in CHECKS[name].model_fields if field != "name"]
@@ -53,5 +53,5 @@ def check(name: str) -> Callable[..., Finding]:
 
 
 def claim(number: str, statement: str, name: str, negated: bool = False, **options: object) -> Claim:
-    """A claim by the name and the options of its check."""
+    """A claim from the name and options of its check."""
     return Claim(number=number, statement=statement, check=CHECKS[name](**options), negated=negated)

@@ -1,4 +1,4 @@
-"""Run folders written by hand for the tests of what looks at them."""
+"""Handmade run folders for the tests of their readers."""
 
 import json
 from collections.abc import Callable
@@ -25,9 +25,9 @@ def folder(
     norm: Callable[[int, float, int], float] = lambda t, lr, seed: (1 + seed) * (1 - lr) ** t,
     **settings: object,
 ) -> Path:
-    """A run as the harness leaves it, with a row every ten rounds up to `reached`.
+    """Write a run like the harness, with a row every ten rounds up to `reached`.
 
-    `settings` are dotted keys of its configuration, with __ for the dots: compressor__ratio=0.05.
+    `settings` are dotted keys of its configuration, with __ for each dot: compressor__ratio=0.05.
     """
     color, marker = LOOKS.get(algorithm, ("#0000cc", "^"))
     config: dict = {

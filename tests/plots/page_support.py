@@ -1,4 +1,4 @@
-"""A browser that is cut off from the network, and what it shows of the page of results."""
+"""A browser without a network, and the content of its page of results."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ ALONE = (
 
 @dataclass
 class Viewer:
-    """A browser's page, what it asked the network for and what it complained about."""
+    """A browser's page, with its network requests and error messages."""
 
     page: playwright.Page
     asked: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def show(self) -> None:
-        """What is shown at first."""
+        """Show the first view again."""
         self.page.evaluate(
             """() => new Promise(done => {
                 if (!location.hash) { done(); return; }
@@ -38,7 +38,7 @@ class Viewer:
         )
 
     def traces(self, task: str, kind: str = "line") -> list[dict]:
-        """What is plotted in a task's panel."""
+        """The traces in a task's panel."""
         return self.page.evaluate(
             """([task, kind]) => document.querySelector(`.panel[data-task="${task}"] .plot`).data
                 .filter(trace => trace.meta.kind === kind)
@@ -47,7 +47,7 @@ class Viewer:
         )
 
     def methods(self, task: str) -> set[str]:
-        """Those with lines in a task's panel."""
+        """The methods with lines in a task's panel."""
         return {trace["method"] for trace in self.traces(task)}
 
     def line(self, task: str, method: str, kind: str = "line") -> dict:
@@ -58,13 +58,13 @@ class Viewer:
         return found
 
     def drawn(self, task: str) -> list[str]:
-        """The paths of the lines that are on the screen, of bands and markers none."""
+        """The paths of the lines on the screen, without bands and markers."""
         return self.page.eval_on_selector_all(
             f'.panel[data-task="{task}"] .scatterlayer .js-line', "paths => paths.map(path => path.getAttribute('d'))"
         )
 
     def titles(self, task: str) -> list[str]:
-        """What stands at the axes of a task's panel, x first."""
+        """The axis titles of a task's panel, x first."""
         panel = self.page.locator(f'.panel[data-task="{task}"]')
         return [panel.locator(f".{name}title").text_content() for name in ("x", "y")]
 
@@ -72,7 +72,7 @@ class Viewer:
         return self.page.text_content(place)
 
     def is_quiet(self) -> bool:
-        """Whether the page has asked for nothing and complained about nothing."""
+        """Whether the page has made no request and reported no error."""
         return not self.asked and not self.complaints
 
 
@@ -80,7 +80,7 @@ class Viewer:
 def opened(
     browser: playwright.Browser, file: Path, hash_: str = "", width: int = 1366, height: int = 900, **options: Any
 ) -> Iterator[Viewer]:
-    """The page in this file; whatever it asks of anything but files is noted and not answered."""
+    """Open the page in this file. Requests for anything but files are recorded and aborted."""
     viewer = Viewer(browser.new_page(viewport={"width": width, "height": height}, **options))
 
     def answer(route: playwright.Route) -> None:
@@ -101,7 +101,7 @@ def opened(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[playwright.Browser]:
-    """A browser; skips the test where none is installed."""
+    """A browser. Skips the test if none is installed."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is installed")

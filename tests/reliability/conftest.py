@@ -1,7 +1,7 @@
-"""How many cases are tried, and which: the same sixty by default. `make soak` tries 300,000 of each kind, and
-with ARGS=--campaign-seed=5 other kills and other damage.
+"""The number and choice of cases: by default the same sixty. `make soak` tries 300,000 of each kind, and with
+ARGS=--campaign-seed=5 other kills and other damage.
 
-The tests share what those of experiments, clusters and data import from each other.
+The tests share the support files of experiments, cluster and data.
 """
 
 import sys
@@ -18,11 +18,11 @@ hypothesis.settings.register_profile("soak", max_examples=300_000, deadline=None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--campaign-seed", type=int, default=17, help="of what is killed and damaged at random")
+    parser.addoption("--campaign-seed", type=int, default=17, help="seed of random kills and damage")
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """What a campaign's random choices begin with."""
-    # Where other folders are tested too, pytest does not know the option.
+    """The seed of a campaign's random choices."""
+    # When other folders are tested too, pytest does not know the option.
     return request.config.getoption("--campaign-seed", default=17)
