@@ -18,7 +18,6 @@ from plots.leaderboard.ranking import ALL, Goals, in_words, needs_by_level, rank
 from plots.leaderboard.statistics import (
     AHEAD,
     TIE,
-    UNDECIDED,
     compare,
     differences,
     geometric_interval,
