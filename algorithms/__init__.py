@@ -26,7 +26,7 @@ __all__ = ["CompressedOptimizer", "LocalSteps", "compress_replicas", "compressed
 
 
 def __getattr__(name: str) -> Any:
-    """Load a module when something of it is asked for: a run loads only what it uses."""
+    """Load a module on first use, so that a run imports only the modules that it needs."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name], __name__), name)

@@ -1,4 +1,4 @@
-"""The console command `compressed-optimization`, which finds the harness in the checkout of this package."""
+"""The console command `compressed-optimization`. It runs the harness in this package's checkout."""
 
 import sys
 from importlib import import_module
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run `experiments` of this checkout, whatever lies in the current folder."""
+    """Run `experiments` of this checkout from any current folder."""
     root = Path(__file__).resolve().parents[1]
     if not (root / "experiments" / "__main__.py").is_file():
         sys.exit("compressed-optimization runs from a checkout: pip install -e '.[harness]' in its folder")

@@ -1,4 +1,4 @@
-"""Methods by the names of conf/algorithm, of whose files nothing but the name's settings is read."""
+"""Load methods by the names of conf/algorithm. Only a method's settings are read from its file."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -13,25 +13,25 @@ from .core.algorithm import Algorithm
 
 _HERE = Path(__file__).resolve().parent
 CONF = _HERE / "conf" if (_HERE / "conf").is_dir() else _HERE.parent / "conf"
-"""Inside the installed package, or beside it in a checkout."""
+"""The folder conf/: inside the installed package, or next to it in a checkout."""
 
 
 def names(group: str = "algorithm") -> list[str]:
-    """The choices of a group of conf/."""
+    """Return the names of all choices of a group of conf/, sorted."""
     return sorted(file.stem for file in (CONF / group).glob("*.yaml"))
 
 
 def load_method(name: str, **options: Any) -> Algorithm:
-    """The method of conf/algorithm/<name>.yaml with the compressor, update and settings that stand there.
+    """Return the method of conf/algorithm/<name>.yaml with the compressor, update and settings of that file.
 
         load_method("cd_adam")
         load_method("onebit_adam", rounds=10_000, warmup=0.1)
         load_method("error_feedback", compressor=TopK(ratio=0.01), update=SGD(momentum=0.9))
 
-    options: parameters of the method's function, instead of what the file says; `rounds`, which methods with a
-    warm-up need, is the number of steps of the whole training, `workers`, which some need, the number of ranks.
-    Raises ValueError for an unknown name or option, for one that is needed and not given, and for a file that only
-    the harness understands.
+    options: parameters of the method's function; they override the file. Methods with a warm-up need `rounds`, the
+    number of steps of the whole training. Some need `workers`, the number of ranks.
+    Raises ValueError for an unknown name or option, for a missing required option, and for a file that only the
+    harness understands.
     """
     target, settings, chosen = _read("algorithm", name)
     function = _import(target)
@@ -54,12 +54,12 @@ def load_method(name: str, **options: Any) -> Algorithm:
 
 
 def parameters(name: str) -> list[str]:
-    """What the function of the method of this name takes. Raises ValueError."""
+    """Return the parameter names of a method's function. Raises ValueError for an unknown method."""
     return list(inspect.signature(_import(_read("algorithm", name)[0])).parameters)
 
 
 def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
-    """What a file says to call, with which options, and its choices of other groups. Raises ValueError."""
+    """Return a file's `_target_`, its options, and its choices of other groups. Raises ValueError."""
     if name not in names(group):
         own = "; for a method of your own, call its function and pass the result" if group == "algorithm" else ""
         raise ValueError(unknown_name(group, name, names(group)) + own)
@@ -73,10 +73,10 @@ def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
             chosen[key.removeprefix("override /")] = value
         elif key != "_self_":
             place = f"conf/{group}/{name}.yaml"
-            raise ValueError(f"{place}: its default {key!r} is for Hydra alone; call the method's function instead")
+            raise ValueError(f"{place}: its default {key!r} works only in Hydra; call the method's function instead")
     node = content.get("algorithm", {}) if group == "algorithm" else content
     target = node.pop("_target_", target)
-    # What is taken from other keys of a run, ${weight_decay}, is for the caller to say; the rest is for figures.
+    # The caller gives options that are keys of a run, such as ${weight_decay}. `labels` are for figures.
     labels = ("name", "display", "entry")
     options = {key: value for key, value in node.items() if key not in labels and not str(value).startswith("${")}
     return target, options, chosen
@@ -84,13 +84,13 @@ def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
 
 def _import(target: str) -> Any:
     module, _, name = target.rpartition(".")
-    if module.startswith("algorithms."):  # this package, which is called otherwise where it is installed
+    if module.startswith("algorithms."):  # this package, which has another name when installed
         module = module.removeprefix("algorithms")
     return getattr(import_module(module, __package__), name)
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
-    """What to say of an unknown name."""
+    """Return the error text for an unknown name, with the nearest known one."""
     known = list(known)
     near = get_close_matches(given, known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""

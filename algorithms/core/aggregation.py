@@ -1,4 +1,4 @@
-"""What a server makes of the messages of all workers: their mean, (((w₁ + w₂) + w₃) + …)/n, or another `Combine`."""
+"""Aggregation of worker messages: their mean, (((w₁ + w₂) + w₃) + …)/n, or another `Combine`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ from ..compressors.base import Compressor, Payload
 
 
 def mean_of(vectors: Iterable[Tensor], workers: int | None = None) -> Tensor:
-    """Average vectors [*T, d] that come one after the other, with one of them and the sum in memory.
+    """Average vectors [*T, d] from an iterator. Only the sum and one vector are in memory.
 
-    workers: what the sum is divided by; None: the number of vectors.
+    workers: divides the sum; None: the number of vectors.
     """
     total, count = torch.zeros(()), 0
     for vector in vectors:
@@ -27,10 +27,10 @@ def mean_of(vectors: Iterable[Tensor], workers: int | None = None) -> Tensor:
 
 
 def mean_of_stacked(vectors: Tensor, workers: int | None = None) -> Tensor:
-    """`mean_of` for vectors [*T, W, d] of one tensor, to the same bits.
+    """`mean_of` for vectors [*T, W, d] in one tensor, with the same bits.
 
-    On a CPU numpy adds row after row, at the speed of memory; torch's own mean has an order that depends on d. It
-    begins with −0, to which any number can be added without changing it.
+    On a CPU numpy adds row after row, at the speed of memory. The order of torch's own mean depends on d. The sum
+    begins with −0, because −0 + x = x for every x.
     """
     workers = workers or vectors.shape[-2]
     if vectors.shape[-2] == workers == 1:
@@ -41,23 +41,23 @@ def mean_of_stacked(vectors: Tensor, workers: int | None = None) -> Tensor:
 
 
 class Combine(ABC):
-    """What a server makes of messages of d coordinates, which `codec` decodes, in worker order."""
+    """A rule that aggregates the workers' messages of d coordinates. `codec` decodes them."""
 
     needs_payloads: ClassVar[bool] = False
-    """Whether it looks at what was sent beside C(x), so that the dense path packs what goes up, too."""
+    """Whether it reads payloads, not only C(x). Then the dense path also packs messages of the uplink."""
 
     @abstractmethod
     def aggregate(self, payloads: Iterable[Payload], codec: Compressor, d: int) -> Tensor:
-        """One vector [*T, d] for the messages of all workers, which come one after the other."""
+        """Aggregate the messages of all workers, in worker order, to one vector [*T, d]."""
 
     @abstractmethod
     def aggregate_stacked(self, payload: Payload, codec: Compressor, d: int) -> Tensor:
-        """`aggregate` for a payload with a worker axis, to the same bits."""
+        """`aggregate` for one payload with a worker axis, with the same bits."""
 
 
 @dataclass(frozen=True)
 class Mean(Combine):
-    """mean_i w_i over n = `workers`, where absent workers count as zero. None: over the workers that send."""
+    """mean_i w_i over n = `workers`; absent workers count as zero. None: over the workers that send."""
 
     workers: int | None = field(default=None, repr=False)  # entries of the leaderboard hold the text `Mean()`
 
@@ -70,7 +70,7 @@ class Mean(Combine):
 
 @dataclass(frozen=True, eq=False)
 class Nothing(Combine):
-    """Zeros [*T, d], where no worker sent anything."""
+    """Zeros [*T, d], for a round in which no worker sends."""
 
     zeros: Tensor
 
@@ -82,7 +82,7 @@ class Nothing(Combine):
 
 @dataclass(frozen=True)
 class SendersMean(Combine):
-    """Of every coordinate the mean over the workers that sent it, a zero too; 0 where nobody did."""
+    """Average each coordinate over the workers that sent it, zeros included; 0 where none did."""
 
     needs_payloads = True
 

@@ -1,7 +1,7 @@
 """One synchronous round: worker → server → replica, as three functions of explicit state.
 
-    worker:   (gradient, worker state, replica state, step size, round) → payload  what goes up
-    server:   (payloads of all workers, server state, round) → payload             what comes down
+    worker:   (gradient, worker state, replica state, step size, round) → payload  the uplink message
+    server:   (payloads of all workers, server state, round) → payload             the downlink message
     replica:  (payload, replica state, step size, round) → updated model           identical on every worker
 
 State is dataclasses of tensors. The functions return new state and change none in place.
@@ -30,45 +30,45 @@ from .update_rules import Lr, Moments, Update
 
 @dataclass
 class WorkerState:
-    """What the workers of one process remember."""
+    """State of the workers in one process."""
 
-    ids: Tensor  # int64 [W], which of the n workers these are
-    memory: Memory  # [*T, W, d], the uplink senders'
-    moments: Moments = ()  # [*T, W, d], where every worker keeps its own
-    x: Any = None  # Tensor [*T, W, d], models of their own, where they have any
+    ids: Tensor  # int64 [W], the numbers of these workers
+    memory: Memory  # [*T, W, d], of the uplink's senders
+    moments: Moments = ()  # [*T, W, d], if each worker keeps its own
+    x: Any = None  # Tensor [*T, W, d], the workers' own models, if any
 
 
 @dataclass
 class ServerState:
-    """What the server remembers."""
+    """State of the server."""
 
-    aggregate: Tensor  # ĝ_t [*T, d], what the server made of the workers' messages
-    memory: Memory  # [*T, d], the downlink sender's
+    aggregate: Tensor  # ĝ_t [*T, d], the aggregate of the workers' messages
+    memory: Memory  # [*T, d], of the downlink's sender
 
 
 @dataclass
 class ReplicaState:
-    """The model and what every worker's copy of it remembers; equal on all workers."""
+    """The model and the state of its copies, equal on all workers."""
 
     x: Tensor  # [*T, d] parameters
-    signal: Tensor  # g̃_t [*T, d], what was received
+    signal: Tensor  # g̃_t [*T, d], the received signal
     moments: Moments
-    # [*T, d], the parameters of the round before, where a method looks back:
+    # [*T, d], parameters of the previous round, if the method looks back:
     previous: Tensor | None = field(default=None, kw_only=True)
 
 
 S = TypeVar("S")
 
-Wanted = tuple[Tensor, Moments]  # what the workers want to send [*T, W, d], and their new moments
+Wanted = tuple[Tensor, Moments]  # the vectors to send [*T, W, d], and the workers' new moments
 Sent = tuple[Payload, WorkerState]
 Answer = tuple[Payload, ServerState]
 
 Payloads = Payload | Iterable[Payload]
-"""What all n workers send, in worker order: a payload with a worker axis, or one payload after the other."""
+"""Messages of all n workers, in worker order: one payload with a worker axis, or an iterator of payloads."""
 
 
 def as_dicts(state: object) -> Any:
-    """A state as nested dicts of the tensors themselves, not copies: no function of a round changes one in place."""
+    """Return a state as nested dicts. Tensors are not copied, because no function of a round changes one in place."""
     if is_dataclass(state):
         return {field.name: as_dicts(getattr(state, field.name)) for field in fields(state)}
     if isinstance(state, tuple):
@@ -77,9 +77,9 @@ def as_dicts(state: object) -> Any:
 
 
 def from_dicts(saved: Any, like: S) -> S:
-    """The state that `as_dicts` was given, of the types of `like`, such as the state before round 1.
+    """The inverse of `as_dicts`, with the types of `like`, such as the state before round 1.
 
-    Raises TypeError where the names are others.
+    Raises TypeError if the names differ.
     """
     kind: Any = type(like)
     if is_dataclass(like) or isinstance(like, tuple):
@@ -88,7 +88,7 @@ def from_dicts(saved: Any, like: S) -> S:
 
 
 def leaves(node: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of nested dicts, with dotted names."""
+    """Yield the values of nested dicts, with dotted names."""
     if isinstance(node, dict):
         for key, value in node.items():
             yield from leaves(value, f"{name}.{key}" if name else str(key))
@@ -104,14 +104,14 @@ def nest_leaves(found: Mapping[str, Any], like: Any, name: str = "") -> Any:
 
 
 def map_tensors(parts: Sequence[Any], function: Callable[[list[Tensor]], Tensor]) -> Any:
-    """Apply a function to the tensors of one name in all parts, which are nested dicts with the same names."""
+    """Apply a function to tensors of the same name in all parts, nested dicts with equal names."""
     if isinstance(parts[0], dict):
         return {name: map_tensors([part[name] for part in parts], function) for name in parts[0]}
     return None if parts[0] is None else function(list(parts))
 
 
 class Stage(Protocol):
-    """One exchange of a round: what goes up, what comes down, and what each end does with it.
+    """One exchange of a round: a message up, a message down, and the steps of both ends.
 
     Its messages have `message_size(d)` coordinates. State between two stages is in the worker's or the replica's.
     """
@@ -137,10 +137,10 @@ class Stage(Protocol):
 class Algorithm:
     """A method made of an uplink channel, a downlink channel and an update rule.
 
-    clip: the largest norm ‖g̃_t‖₂ of what a replica hands to its update; a longer signal is shortened to it, and None
-    shortens none. Weight decay is added behind it, and what channels remember is not clipped. A subclass whose
-    replicas do not move by what they receive clips the mean by which it moves, with `clip_aggregate`.
-    combine: what the server makes of the workers' messages.
+    clip: the largest norm ‖g̃_t‖₂ that a replica's update gets; a longer signal is shortened to it. None: no limit.
+    Weight decay is added after clipping. Memories of channels are not clipped. If replicas do not step along the
+    received signal, the subclass clips the mean that it steps along, with `clip_aggregate`.
+    combine: the server's aggregation of the workers' messages.
     """
 
     uplink: Channel
@@ -150,24 +150,24 @@ class Algorithm:
     combine: Combine = field(default=Mean(), kw_only=True)
 
     is_coordinatewise: ClassVar[bool] = True
-    """Whether a server may have a shard of the vector, since it treats every coordinate apart but in compressors and
-    the norm to clip by. Every subclass says so for itself."""
+    """Whether a server may have a shard of the vector. Only compressors and the norm to clip by may then need other
+    coordinates. Every subclass sets its own."""
 
     has_local_models: ClassVar[bool] = False
-    """Whether workers have models of their own, `WorkerState.x`, at which gradients are taken, and take a `local_step`."""
+    """Whether workers have own models, `WorkerState.x`. Gradients are taken there, and `local_step` moves them."""
 
     looks_back: ClassVar[bool] = False
-    """Whether `variance_reduced_gradient` needs gradients at `ReplicaState.previous` too, on the same batch."""
+    """Whether `variance_reduced_gradient` also needs the batch's gradients at `ReplicaState.previous`."""
 
     server_holds_model: ClassVar[bool] = False
-    """Whether the server holds the trained model, and replicas take it over."""
+    """Whether the server holds the trained model, and replicas copy it."""
 
     has_common_model: ClassVar[bool] = True
-    """Whether the replicas' model is the one that is trained; otherwise the mean of the workers' is measured."""
+    """Whether the replicas' model is measured; otherwise the mean of the workers' models is."""
 
     needs_all: ClassVar[str] = ""
-    """Why a round needs the messages of all workers; empty if it does not. Each subclass sets its own: one that does
-    not counts as needing all."""
+    """Why a round needs the messages of all workers; empty if it does not. A subclass that does not set its own
+    counts as needing all."""
 
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
@@ -176,27 +176,27 @@ class Algorithm:
 
     @classmethod
     def from_channel(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
-        """The same channel up and down; with `uplink_only` the downlink is dense."""
+        """Use the same channel up and down; with `uplink_only` the downlink is dense."""
         return cls(uplink=channel, downlink=dense() if uplink_only else channel, update=update)
 
     def stages(self, t: int, lr: Lr = 0.0) -> tuple[Stage, ...]:
-        """The exchanges of round t, one after the other: this algorithm itself. lr is for servers that step.
+        """Return the exchanges of round t, in order: here, this algorithm itself. lr is for servers that step.
 
-        None in a silent round, of local steps alone.
+        Empty in a round that has only local steps.
         """
         return (self,)
 
     def message_size(self, d: int) -> int:
-        """Coordinates of a message."""
+        """Return the number of coordinates of a message."""
         return d
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
-        """State of the workers with the given numbers, for a model x [*T, d]."""
+        """Return the state before round 1 of the workers with these numbers, for a model x [*T, d]."""
         like = x.unsqueeze(-2).expand(*x.shape[:-1], len(ids), x.shape[-1])
         return WorkerState(ids=ids, memory=self.uplink.start(like), moments=self.start_moments(like))
 
     def start_moments(self, like: Tensor) -> Moments:
-        """What workers remember of their own gradients before round 1, for vectors like [*T, W, d]."""
+        """Return the workers' moments before round 1, for vectors like [*T, W, d]."""
         return ()
 
     def start_server(self, x: Tensor) -> ServerState:
@@ -208,37 +208,37 @@ class Algorithm:
         return ReplicaState(x=x, signal=signal, moments=moments, previous=previous)
 
     def variance_reduced_gradient(self, gradient: Tensor, earlier: Tensor, state: WorkerState, t: int) -> Tensor:
-        """What a method that looks back takes for gradients [*T, W, d], told those at the previous model."""
+        """Correct gradients [*T, W, d] by the `earlier` ones at the previous model, in a method that looks back."""
         return gradient
 
     def takes_full_gradient(self, t: int) -> bool:
-        """Whether workers compute gradients on all their rows in round t, instead of on a batch."""
+        """Whether workers use all their rows in round t, instead of a batch."""
         return False
 
     def local_step(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> WorkerState:
-        """The workers after what each does with its gradient [*T, W, d] alone, before anything is sent."""
+        """Step each worker with its own gradient [*T, W, d], before anything is sent."""
         return state
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
-        """The workers after they have seen the replica of round t, in which something crossed."""
+        """Update the workers by the replica of round t. Called in rounds with an exchange."""
         return state
 
     def worker_message(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int) -> Wanted:
-        """What the workers want to send for their gradients [*T, W, d]."""
+        """Return the vectors to send for gradients [*T, W, d], and the new moments."""
         return self.update.worker_message(gradient, replica.x, replica.moments, t), state.moments
 
     def worker(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int, seed: int) -> Sent:
-        """What the workers send for their gradients [*T, W, d] in round t, with step size lr."""
+        """Return the workers' payload for gradients [*T, W, d] in round t, and their new state. lr: the step size."""
         wanted, moments = self.worker_message(gradient, state, replica, lr, t)
         payload, memory = self.uplink.send(wanted, state.memory, MessageKey(seed, "up", t, tuple(state.ids.tolist())))
         return payload, replace(state, memory=memory, moments=moments)
 
     def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer:
-        """What the server sends, given the payloads of all n workers."""
+        """Return the server's payload for the payloads of all n workers, and its new state."""
         return self.server_message(self.aggregate(payloads, state, t), state, t, seed)
 
     def aggregate(self, payloads: Payloads, state: ServerState, t: int) -> Tensor:
-        """ĝ_t [*T, d], what the server makes of the payloads of all n workers."""
+        """Aggregate the payloads of all n workers to ĝ_t [*T, d]."""
         return self.uplink.receive(self.mean(payloads, state.aggregate.shape[-1], t), state.aggregate)
 
     def server_message(
@@ -248,20 +248,20 @@ class Algorithm:
         return payload, replace(state, aggregate=aggregate, memory=memory)
 
     def mean(self, payloads: Payloads, d: int, t: int) -> Tensor:
-        """The mean message [*T, d] of all n workers, or what `combine` makes of them, in worker order.
+        """Combine the messages of all n workers, in worker order, by default to their mean [*T, d].
 
-        Of payloads that come one after the other one dense message is held at a time.
+        With an iterator of payloads, one dense message is in memory at a time.
         """
         if isinstance(payloads, tuple):
             return self.combine.aggregate_stacked(payloads, self.uplink.codec(t), d)
         return self.combine.aggregate(payloads, self.uplink.codec(t), d)
 
     def replica(self, payload: Payload, state: ReplicaState, lr: Lr, t: int) -> ReplicaState:
-        """The replica after round t, with step size lr."""
+        """Return the replica after round t, with step size lr."""
         return self.apply_signal(self.receive(payload, state, t), state, lr, t, None)
 
     def receive(self, payload: Payload, state: ReplicaState, t: int) -> Tensor:
-        """g̃_t [*T, d], what a replica makes of the server's payload."""
+        """Decode the server's payload to the signal g̃_t [*T, d]."""
         return self.downlink.receive(self.downlink.decode(payload, state.x.shape[-1], t), state.signal)
 
     def apply_signal(self, signal: Tensor, state: ReplicaState, lr: Lr, t: int, norm: Tensor | None) -> ReplicaState:
@@ -269,31 +269,31 @@ class Algorithm:
         return ReplicaState(x=x, signal=signal, moments=moments, previous=state.x if self.looks_back else None)
 
     def clip_aggregate(self, aggregate: Tensor, norm: Tensor | None = None) -> Tensor:
-        """The aggregate [*T, d], no longer than `clip`; or shortened as if `norm` [*T, 1] were its norm."""
+        """Clip the aggregate [*T, d] to the norm `clip`. norm [*T, 1]: used in place of its own norm."""
         return clip_norm(aggregate, self.clip, norm)
 
     def without_packing(self) -> Algorithm:
-        """This algorithm with the same numbers but unpacked messages, except payloads that `combine` reads."""
+        """Return this algorithm with unpacked messages and equal numbers, except payloads that `combine` reads."""
         dense = self.with_compressors(Unpacked)
         return replace(dense, uplink=self.uplink) if self.combine.needs_payloads else dense
 
     def with_compressors(self, change: Callable[[Compressor], Compressor]) -> Self:
-        """This algorithm with a changed compressor in each direction."""
+        """Return this algorithm with `change` applied to the compressors of both directions."""
         up, down = (replace(one, compressor=change(one.compressor)) for one in (self.uplink, self.downlink))
         return replace(self, uplink=up, downlink=down)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """What may change from round to round, under the names that torch's optimizers and schedulers use."""
+        """Return the settings that may change in every round, by torch's names for them."""
         return self.update.hyperparameters()
 
     def with_hyperparameters(self, **values: Any) -> Self:
-        """This algorithm with other values of `hyperparameters`. Raises ValueError for one outside its range."""
+        """Return this algorithm with other `hyperparameters`. Raises ValueError for one outside its range."""
         return replace(self, update=self.update.with_hyperparameters(**values))
 
     def with_compressor(self, compressor: Compressor | None) -> Self:
-        """This algorithm with another compressor where it has its uplink's now; with None dense in both directions.
+        """Replace the uplink's compressor, wherever it is used; None makes both directions dense.
 
-        Raises ValueError if `compressor` is no Compressor, or does not send floats as the method does. Raises it too
+        Raises ValueError if `compressor` is no Compressor, or does not send floats as the method does. Raises it also
         for a method that moves by signs without a scale, because its step size suits no other compressor.
         """
         if not isinstance(compressor, Compressor | None):
@@ -314,9 +314,9 @@ class Algorithm:
         return self.with_compressors(lambda one: compressor if one == ours else one)
 
     def with_blocks(self, sizes: Sequence[int]) -> Self:
-        """This algorithm with compressors block by block, each with its own scale. Floats without a scale stay so.
+        """Return this algorithm with compressors block by block, each block with its own scale.
 
-        Raises ValueError for a compressor without a scale, and for one that has blocks already.
+        Floats stay as they are. Raises ValueError for a compressor without a scale, or with blocks already.
         """
 
         def in_blocks(one: Compressor) -> Compressor:
@@ -327,11 +327,11 @@ class Algorithm:
         return self.with_compressors(in_blocks)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
-        """The step size that theory allows for full gradients: EF21's, unless a subclass knows its own.
+        """Return the step size of theory for full gradients: EF21's, unless a subclass has its own.
 
         γ = 1/(L + L̃√(β/θ)), θ = 1 − √(1−π), β = (1−π)/θ, so that √(β/θ) = √(1−π)/(1 − √(1−π)). `smoothness` is L of
-        f, `worker_smoothness` L̃ = √(mean_i L_i²). Raises ValueError where the compressor has no known π.
-        Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1, which is about a dense downlink.
+        f, `worker_smoothness` L̃ = √(mean_i L_i²). Raises ValueError if the compressor has no known π.
+        Source: Richtárik, Sokolov and Fatkhullin 2021, Theorem 1, for a dense downlink.
         """
         if self.has_local_models:
             raise ValueError("theory gives no step size for local steps; set task.step_unit=one")
@@ -339,16 +339,16 @@ class Algorithm:
         return 1 / (smoothness + worker_smoothness * root / (1 - root))
 
     def check(self, d: int) -> None:
-        """Raise ValueError when a channel or the update cannot take d coordinates."""
+        """Raise ValueError if a channel or the update cannot take d coordinates."""
         self.uplink.check(d)
         self.downlink.check(d)
         self.update.check(d)
 
 
 def memory_size(algorithm: Algorithm, x: Tensor) -> float:
-    """How many numbers per coordinate a worker keeps between rounds, without the model x [d] and its gradient.
+    """Return how many numbers per coordinate a worker keeps between rounds, besides the model x [d] and its gradient.
 
-    A model of a worker's own counts. Vectors that nobody reads are expanded zeros, and do not count.
+    A worker's own model counts. Unread vectors are expanded zeros and do not count.
     """
     states = algorithm.start_workers(x, torch.zeros(1, dtype=torch.int64)), algorithm.start_replica(x)
     tensors = (
@@ -362,9 +362,9 @@ def memory_size(algorithm: Algorithm, x: Tensor) -> float:
 
 
 def clip_norm(vectors: Tensor, most: float | None, norm: Tensor | None = None) -> Tensor:
-    """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector of [..., d], as torch clips; themselves where c is None.
+    """u ← u·min(1, c/(‖u‖₂ + 10⁻⁶)) for every vector u of [..., d], as in torch. c is `most`; None: no clipping.
 
-    norm [..., 1]: instead of their own norms, for vectors that are parts of longer ones.
+    norm [..., 1]: replaces their own norms, for parts of longer vectors.
     """
     if most is None:
         return vectors

@@ -1,4 +1,4 @@
-"""Where communication is counted."""
+"""Count the communication of workers."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,8 +13,8 @@ from .participation import Participation
 class BitCounter:
     """Cumulative communication of one worker: bits up are what it sends to the server, bits down what it receives.
 
-    Bits are counted as the literature does (a float is 32 bits, whatever the run's dtype); `payload_bytes` is the
-    physical size, both directions together, of the tensors that a cluster would send in the run's own dtype.
+    Bits are counted as in the literature: a float is 32 bits in every dtype. `payload_bytes` is the size of the
+    tensors that a cluster sends in the run's dtype, both directions together.
     If workers are absent, `bits_up` is the mean over all n workers, an exact fraction.
     """
 
@@ -24,7 +24,7 @@ class BitCounter:
 
     @property
     def bits(self) -> int | Fraction:
-        """Both directions."""
+        """Bits of both directions."""
         return self.bits_up + self.bits_down
 
     def count(
@@ -42,13 +42,13 @@ class BitCounter:
 
 
 def as_number(count: int | Fraction) -> int | float:
-    """A count as rows hold it: an int if it is whole, else a float."""
+    """Return a count for rows: an int if it is whole, else a float."""
     return int(count) if count.denominator == 1 else float(count)
 
 
 @dataclass
 class TwoLevelBitCounter(BitCounter):
-    """The communication of one group of workers with the server, and of one worker inside its group.
+    """Communication of one group of workers with the server, and of one worker inside its group.
 
     In every round a worker sends its gradient, 32d bits, and receives the mean, 32d bits. It does so twice in a round
     that takes gradients at two models.
@@ -66,6 +66,6 @@ class TwoLevelBitCounter(BitCounter):
 
 @dataclass
 class GroupedBitCounter(BitCounter):
-    """The communication of all parameter groups together, and of each by its number in `groups`."""
+    """Communication of all parameter groups together, and of each in `groups`."""
 
     groups: list[BitCounter] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""One direction of the wire: a compressor and what sender and receiver remember between rounds.
+"""One direction of communication: a compressor, and the state of sender and receiver between rounds.
 
-The sender of w_t keeps a memory, the receiver its last signal. Up, W workers send and the server receives the mean of
-their messages; down, the server sends and every replica receives.
+The sender of w_t keeps a memory, the receiver its last signal. On the uplink W workers send, and the server receives
+the mean of their messages. On the downlink the server sends, and every replica receives.
 """
 
 from __future__ import annotations
@@ -18,68 +18,68 @@ from ..utils.seeding import MessageKey
 from .update_rules import memory_of
 
 Memory = Any
-"""What a sender remembers: a vector a message, a named tuple of several, or nothing."""
+"""A sender's state: one vector per message, a named tuple of several, or None."""
 
 
 @dataclass(frozen=True)
 class Channel(ABC):
-    """What is sent, remembered and received in one direction; for `dense_rounds` rounds w itself, 32d bits."""
+    """Sends vectors w in one direction. In the first `dense_rounds` rounds w crosses uncompressed, 32d bits."""
 
     compressor: Compressor
     dense_rounds: int = 0
 
     is_coordinatewise = False
-    """Whether a coordinate that is sent or received depends on others by the compressor alone, so that a server may
-    have a shard of the vector. Every subclass says so for itself."""
+    """Whether only the compressor makes a coordinate depend on others. Then a server may have a shard of the vector.
+    Every subclass sets its own."""
 
     is_mirrored = False
-    """Whether the memory of a lone sender is the receiver's signal, bit for bit."""
+    """Whether a single sender's memory equals the receiver's signal, bit for bit."""
 
     needs_last = True
     """Whether a receiver needs its last signal to decode the next."""
 
     mean_memory_suffices = False
-    """Whether a receiver relies on nothing but the mean of its senders' memories: others may then start from it."""
+    """Whether a receiver needs only the mean of its senders' memories. Then new senders may start from that mean."""
 
     mean_over: ClassVar[Literal["all", "present"] | None] = None
-    """Which workers a server averages over if some are absent. `all`: it adds increments to its signal, and absent
+    """Workers that a server averages over if some are absent. `all`: it adds increments to its signal, and absent
     workers' increments are zero. `present`: it uses messages as they are. None: neither is right. Each subclass sets
     its own."""
 
     def start(self, like: Tensor) -> Memory:
-        """The sender's memory before the first round, for vectors of the shape and dtype of `like`."""
+        """Return the sender's memory before round 1, for vectors with the shape and dtype of `like`."""
         return torch.zeros_like(like)
 
     def start_signal(self, like: Tensor) -> Tensor:
-        """The receiver's signal before the first round: zeros, which take no memory where nobody reads them."""
+        """Return the receiver's signal before round 1: zeros, which take no memory if nobody reads them."""
         return torch.zeros_like(like) if self.needs_last else like.new_zeros(1).expand(like.shape)
 
     @abstractmethod
     def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
-        """The payload of w [..., d] in round `key.round`, and the sender's new memory, of the type of `start`'s."""
+        """Return the payload of w [..., d] in round `key.round`, and the new memory, of the type of `start`'s."""
 
     @abstractmethod
     def receive(self, message: Tensor, last: Tensor) -> Tensor:
-        """The signal [*T, d] that the receiver uses, from the decoded message and its last signal."""
+        """Return the signal [*T, d] from the decoded message and the last signal."""
 
     def codec(self, t: int) -> Compressor:
-        """The compressor of round t (from 1)."""
+        """Return the compressor of round t (from 1)."""
         return Identity() if t <= self.dense_rounds else self.compressor
 
     def decode(self, payload: Payload, d: int, t: int) -> Tensor:
-        """The message [..., d] in a payload of round t. A `Vector` is the message itself, unpacked."""
+        """Decode a payload of round t to its message [..., d]. A `Vector` is an unpacked message."""
         return payload.values if isinstance(payload, Vector) else self.codec(t).decode(payload, d)
 
     def bits(self, d: int, t: int) -> int:
-        """Counted bits of the one message of round t."""
+        """Return the counted bits of one message of round t."""
         return self.codec(t).bits(d)
 
     def payload_bytes(self, d: int, t: int, dtype: torch.dtype) -> int:
-        """Bytes of the payload of round t, for vectors of the run's dtype."""
+        """Return the payload's bytes in round t, for vectors of the run's dtype."""
         return payload_bytes(self.codec(t), d, dtype)
 
     def check(self, d: int) -> None:
-        """Raise ValueError when vectors of d coordinates cannot be sent."""
+        """Raise ValueError if vectors of d coordinates cannot be sent."""
         try:
             hash(self.compressor)
         except TypeError as error:
@@ -109,7 +109,7 @@ class Channel(ABC):
 
 @dataclass(frozen=True)
 class Direct(Channel):
-    """Sends C(w); the receiver uses it as it is. Nothing is remembered."""
+    """Sends C(w), which the receiver uses directly. There is no memory."""
 
     is_coordinatewise = True
     needs_last = False
@@ -129,14 +129,14 @@ class Direct(Channel):
 class ErrorFeedback(Channel):
     """Sends c = C(w + βδ), keeps δ ← w + βδ − c (CD-Adam paper, section 4; Karimireddy et al. 2019).
 
-    β = `decay` is 1 but in methods that let old errors fade.
+    β = `decay` is below 1 in methods whose old errors fade.
     """
 
     decay: float = 1.0
 
     is_coordinatewise = True
     needs_last = False
-    mean_memory_suffices = True  # x − α·mean_i δ_i moves as if nothing had been lost
+    mean_memory_suffices = True  # x − α·mean_i δ_i moves as without compression
     mean_over = "present"
 
     def __post_init__(self) -> None:
@@ -158,8 +158,8 @@ class ErrorFeedback(Channel):
 class Markov(Channel):
     """Sends c = C(w − ŵ); both ends keep ŵ ← ŵ + c, and the receiver uses ŵ (EF21's sequence, eq. 5.1).
 
-    Since every worker adds its own c_i, the server only needs ĝ ← ĝ + mean_i c_i (Algorithm 1, line 8).
-    ŵ starts at zero, so that the first message is C(w₁) (line 1); EF21's authors start with one dense round.
+    Every worker adds its own c_i, so the server needs only ĝ ← ĝ + mean_i c_i (Algorithm 1, line 8).
+    ŵ starts at zero, so the first message is C(w₁) (line 1). EF21's authors start with one dense round.
     """
 
     is_coordinatewise = True
@@ -179,5 +179,5 @@ class Markov(Channel):
 
 
 def dense() -> Channel:
-    """The uncompressed direction: 32d bits a message."""
+    """Return an uncompressed channel: 32d bits a message."""
     return Direct(Identity())

@@ -1,4 +1,4 @@
-"""Algorithms side by side, each on its own part of the vector, whose payloads cross in one message a direction."""
+"""Several algorithms, each on its own part of the vector. Their payloads share one message per direction."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..utils.seeding import keyed_seed
 from .algorithm import Algorithm, Payloads
 from .channels import Channel
 
-States = tuple[Any, ...]  # one a part
+States = tuple[Any, ...]  # one per part
 
 
 @dataclass(frozen=True)
 class GroupedChannels:
-    """One direction of algorithms side by side."""
+    """One direction of grouped algorithms."""
 
     channels: tuple[Channel, ...]
     sizes: tuple[int, ...]
@@ -34,8 +34,8 @@ class GroupedChannels:
 class GroupedAlgorithms:
     """Algorithms on consecutive parts of a vector, of the given sizes: parameter groups.
 
-    Every part does in every round what it would do alone, with a seed of its own, part 0's being the one given. Only
-    `clip`, which all have alike, is of all parts together: an aggregate is shortened by the norm of the whole vector.
+    Every part works as it would alone, with its own seed; part 0 has the given one. Only `clip` is common: all parts
+    have the same, and aggregates are clipped by the norm of the whole vector.
     """
 
     parts: tuple[Algorithm, ...]
@@ -61,7 +61,7 @@ class GroupedAlgorithms:
     def worker(
         self, gradient: Tensor, states: States, replicas: States, lrs: Sequence[float], t: int, seed: int
     ) -> tuple[Payload, States]:
-        """What the workers of all parts send for gradients [W, d], with a step size a part."""
+        """Return the payloads of all parts for gradients [W, d], and the new states. lrs: a step size per part."""
         given = self._zip_parts(gradient.split(self.sizes, -1), states, replicas, lrs)
         sent = [part.worker(*own, t, seed_of_part(seed, number)) for number, (part, *own) in enumerate(given)]
         payloads, states = zip(*sent, strict=True)
@@ -84,11 +84,11 @@ class GroupedAlgorithms:
         return tuple(part.apply_signal(*given, t, norm) for part, *given in self._zip_parts(signals, states, lrs))
 
     def without_packing(self) -> Self:
-        """These algorithms with the same numbers but unpacked messages, except payloads that a `combine` reads."""
+        """Return these algorithms with unpacked messages and equal numbers; see `Algorithm.without_packing`."""
         return replace(self, parts=tuple(part.without_packing() for part in self.parts))
 
     def check(self) -> None:
-        """Raise ValueError where a part cannot take its coordinates, or has a round that takes more."""
+        """Raise ValueError if a part cannot take its coordinates, or has a server, replica or stages of its own."""
         for part, size in zip(self.parts, self.sizes, strict=True):
             own = type(part)
             if part.stages(1) != (part,) or (own.server, own.replica) != (Algorithm.server, Algorithm.replica):
@@ -99,7 +99,7 @@ class GroupedAlgorithms:
             part.check(size)
 
     def _norm(self, vectors: Sequence[Tensor]) -> Tensor | None:
-        """‖(u₁, …, u_G)‖₂ [1], where they are clipped together."""
+        """Return ‖(u₁, …, u_G)‖₂ [1] to clip several parts by, else None."""
         if len(self.parts) == 1 or self.parts[0].clip is None:
             return None
         together = torch.cat(list(vectors), -1)

@@ -1,4 +1,4 @@
-"""Step sizes over a run, as factors of the configured one."""
+"""Step size schedules, as factors of the configured step size."""
 
 from math import cos, pi
 
@@ -19,7 +19,7 @@ def inverse_sqrt(t: int, rounds: int) -> float:
 
 
 def horizon(t: int, rounds: int) -> float:
-    """α_t = α/√T for all T rounds: how the step size of Theorem 6.4 of the CD-Adam paper scales with T."""
+    """α_t = α/√T for all T rounds, as in Theorem 6.4 of the CD-Adam paper."""
     return rounds**-0.5
 
 
@@ -29,9 +29,9 @@ def cosine(t: int, rounds: int) -> float:
 
 
 def wsd(t: int, rounds: int) -> float:
-    """α_t = α, over the last fifth of the rounds down a line to 0 after T rounds.
+    """α_t = α, then linear decay over the last fifth of the rounds, to 0 after T rounds.
 
-    Warm-up, stable, decay: Hu et al. 2024 (MiniCPM); the line over the last 20 % is of Hägele et al. 2024.
+    Warm-up, stable, decay: Hu et al. 2024 (MiniCPM). The linear decay over 20 % is from Hägele et al. 2024.
     """
     return min(1.0, (rounds - t + 1) / (0.2 * rounds))
 
@@ -44,11 +44,11 @@ SCHEDULES = {
     "cosine": cosine,
     "wsd": wsd,
 }
-"""By configured name; each takes the round t (from 1) and the number of rounds T."""
+"""Schedules by their configured names. Each takes the round t (from 1) and the number of rounds T."""
 
 
 def factor(schedule: str, t: int, rounds: int, *, warmup: int = 0, final: float = 0.0) -> float:
-    """α_t/α in round t of T, with W = `warmup` rounds in front of the schedule's own T − W:
+    """Return α_t/α in round t of T, with W = `warmup` rounds before the schedule's own T − W:
 
         t ≤ W   t/(W+1) of the schedule's first factor
         t > W   the schedule's factor s of round t − W of T − W;  final + (1 − final)·s for cosine and wsd

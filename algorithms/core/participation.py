@@ -1,4 +1,4 @@
-"""Absent and late workers: which workers send in a round, and which messages arrive."""
+"""Absent and late workers: who sends in a round, and which messages arrive."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ from .channels import Channel
 
 @dataclass(frozen=True, kw_only=True)
 class Participation:
-    """Which of n workers take part in a round. All do in round 1, because methods start there.
+    """Selects the workers of each round. All n take part in round 1, because methods start there.
 
     From round 2 worker i takes part in round t if its coin shows heads. Every process draws the coin by the key
-    (seed, "coin", t, i), so no bits are sent for it. An absent worker sends nothing and keeps its memory and moments.
+    (seed, "coin", t, i), which costs no bits. An absent worker sends nothing and keeps its memory and moments.
     It receives what the server sends. A late worker's message of round t arrives in round t + k.
 
     If workers form groups, `workers` is the number of groups. Errors call one of them `member`.
@@ -48,20 +48,20 @@ class Participation:
                 raise ValueError(f"cluster.late: [{i}, {k}]: give a {known}, once, and a delay of at least 1 round")
 
     def senders(self, t: int) -> list[int]:
-        """The workers that send in round t (from 1)."""
+        """Return the workers that send in round t (from 1)."""
         return [i for i in range(self.workers) if self._sends(i, t)]
 
     def arrivals(self, t: int) -> list[int]:
-        """The workers whose messages the server uses in round t."""
+        """Return the workers with a message that arrives in round t."""
         late = dict(self.late)
         return [i for i in range(self.workers) if (sent := t - late.get(i, 0)) > 0 and self._sends(i, sent)]
 
     def exchange_delays(self, algorithm: Algorithm) -> dict[int, int]:
-        """For each late worker, how many exchanges pass until its message arrives."""
+        """Return each late worker's delay, as a number of exchanges."""
         return {i: sum(bool(algorithm.stages(t)) for t in range(1, k + 1)) for i, k in self.late}
 
     def share(self, t: int) -> Fraction:
-        """The share of workers that send in round t."""
+        """Return the share of workers that send in round t."""
         return Fraction(len(self.senders(t)), self.workers)
 
     def is_silent(self, uplink: Channel, t: int) -> bool:
@@ -69,7 +69,7 @@ class Participation:
         return uplink.mean_over == "present" and not self.arrivals(t)
 
     def with_server_mean(self, stage: Stage, x: Tensor, t: int) -> Stage:
-        """The stage with the mean that the server takes in round t, for messages like x [*T, d]."""
+        """Return the stage with the server's mean of round t, for messages like x [*T, d]."""
         if stage.uplink.mean_over == "present":
             return stage
         return replace(stage, combine=Mean(self.workers) if self.arrivals(t) else Nothing(torch.zeros_like(x)))  # pyright: ignore
@@ -105,7 +105,7 @@ class Participation:
         return t == 1 or i in _heads(self.seed, self.chance, self.workers, t)
 
 
-@lru_cache(maxsize=64)  # a round asks several times, and for rounds before it
+@lru_cache(maxsize=64)  # a round asks several times, also for earlier rounds
 def _heads(seed: int, chance: float, workers: int, t: int) -> frozenset[int]:
-    """The workers that take part in round t: their coins show heads."""
+    """Return the workers whose coin shows heads in round t."""
     return frozenset(i for i in range(workers) if shows_heads(chance, seed, "coin", t, i))

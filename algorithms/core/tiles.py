@@ -1,8 +1,8 @@
 """A round of one worker tile by tile: tiles fit the cache, and no whole vector is copied.
 
-A tile may need a number of the whole vector, such as a scale. It then stops and hands over its part of that number.
-The parts of all tiles are combined, and every tile repeats the call that stopped, with the result. A call writes its
-part of the state when it ends.
+A tile may need a number of the whole vector, such as a scale. It then stops and returns its part of that number.
+The parts of all tiles are combined, and every tile repeats the stopped call with the result. A call writes its part
+of the state when it ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .algorithm import (
 from .update_rules import Lr, Update, in_place
 
 TILE = 2**18
-"""Coordinates of a tile, or more. Tiles consist of whole pieces, so sums equal whole vectors' bit for bit."""
+"""Least coordinates of a tile. Tiles consist of whole pieces, so sums equal a whole vector's bit for bit."""
 
 
 T = TypeVar("T")
@@ -57,9 +57,9 @@ class States(NamedTuple):
 
 
 def supports_tiles(algorithm: Algorithm, device: torch.device) -> bool:
-    """Whether rounds may go tile by tile: only compressors may need the whole vector. Never on a GPU.
+    """Whether rounds may go tile by tile: only compressors may need the whole vector.
 
-    A GPU is faster with few large kernels.
+    False on a GPU, which is faster with few large kernels.
     """
     parts = (algorithm, algorithm.uplink, algorithm.downlink, algorithm.update)
     is_coordinatewise = all(vars(type(part)).get("is_coordinatewise") for part in parts)
@@ -168,7 +168,7 @@ class TiledStates:
 
 
 class Reduction(Exception):
-    """A tile's part of a number of the whole vector, and the function that computes it from all parts in a row."""
+    """A tile's part of a number of the whole vector, and the function that computes this number from all parts."""
 
     def __init__(self, part: Tensor, combine: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class Reduction(Exception):
 
 
 Steps = Generator[Reduction, None, T]
-"""Computes something for a tile, and stops at every reduction. All tiles have the same ones."""
+"""Computation for a tile that stops at every reduction. All tiles have the same reductions."""
 
 
 class Tile(Shard):
@@ -197,7 +197,7 @@ class Tile(Shard):
         return self._reduce(lambda: measure_pieces(x, piece(self.d), measure), lambda parts: parts)
 
     def apply_to_whole(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """This tile of function(whole vector [..., d]); x [..., size] is the tile of the argument."""
+        """Apply a function to the whole vector [..., d], and return this tile of the result. x: this tile."""
         return function(x) if self.is_whole else self._reduce(x.clone, function)[..., self.begin : self.end]
 
     def _reduce(self, part: Callable[[], Tensor], combine: Callable[[Tensor], Tensor]) -> Tensor:
@@ -208,7 +208,7 @@ class Tile(Shard):
 
 
 class _CurrentTile:
-    """The tile that is being computed. All tiles begin at multiples of `size`."""
+    """The current tile. All tiles begin at multiples of `size`."""
 
     tile: Tile
     result: Tensor  # of the last reduction
@@ -217,7 +217,7 @@ class _CurrentTile:
         self.size = size
 
     def steps(self, tile: Tile, function: Callable[[], T]) -> Steps[T]:
-        """The function's result for a tile."""
+        """Run a function for a tile, and return its result."""
         results: list[Tensor] = []
         while True:
             self.tile = tile
@@ -232,7 +232,7 @@ class _CurrentTile:
 
 @dataclass(frozen=True)
 class _TileCompressor(Unpacked):
-    """C on the current tile. Payloads are C(x) itself, unpacked."""
+    """C on the current tile. Payloads are C(x), unpacked."""
 
     current: _CurrentTile
 
@@ -247,7 +247,7 @@ class _TileCompressor(Unpacked):
 
 
 def _vectors(states: States, d: int) -> dict[str, Tensor]:
-    """The vectors [..., d] among states, by dotted names."""
+    """Return the vectors [..., d] among states, by dotted names."""
     return {name: one for name, one in leaves(as_dicts(states)) if isinstance(one, Tensor) and one.shape[-1] == d}
 
 

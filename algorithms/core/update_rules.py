@@ -1,7 +1,7 @@
-"""How a replica moves: SGD, Adam and AMSGrad on flat vectors.
+"""Update rules on flat vectors: SGD, Adam and AMSGrad.
 
-u is the received signal g̃_t [*T, d], α the step size (a float or [*T, 1]), t the round from 1. Weight decay λ never
-crosses the wire: u ← u + λx on the replica, or x ← x − αλx where `decoupled` (AdamW's form).
+u is the received signal g̃_t [*T, d], α the step size (a float or [*T, 1]), t the round from 1. Weight decay λ is
+never sent: u ← u + λx on the replica, or x ← x − αλx if `decoupled` (AdamW's form).
 """
 
 from abc import ABC, abstractmethod
@@ -15,17 +15,17 @@ from torch import Tensor
 from ..utils.words import check_words
 
 Moments = Any
-"""What an update remembers: a named tuple of its own, of vectors [*T, d], or () for nothing."""
+"""An update's state: a named tuple of vectors [*T, d], or () if it has none."""
 
 Lr = float | Tensor
-"""A step size α: one for all trials, or one each [*T, 1]."""
+"""A step size α: one for all trials, or one per trial [*T, 1]."""
 
 in_place = ContextVar("in_place", default=False)
-"""Whether a new state is written into the memory of the old one."""
+"""Whether new states overwrite the memory of old ones."""
 
 
 def memory_of(old: Tensor, otherwise: Tensor | None = None) -> Tensor | None:
-    """The `out=` of an operation that replaces `old`: `old` itself in a round in place, otherwise new memory."""
+    """Return the `out=` of an operation that replaces `old`: `old` in a round in place, else `otherwise`."""
     return old if in_place.get() else otherwise
 
 
@@ -45,7 +45,7 @@ class AMSGradMoments(NamedTuple):
 
 
 def check_range(of: object, *names: str, span: str = "[0, 1)") -> None:
-    """Raise ValueError where one of these attributes is a number outside `span`, an interval from 0 to 1."""
+    """Raise ValueError if an attribute is a number outside `span`, an interval from 0 to 1."""
     for name in names:
         value = getattr(of, name)
         ends = {0: "[" in span, 1: "]" in span}
@@ -55,13 +55,13 @@ def check_range(of: object, *names: str, span: str = "[0, 1)") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Update(ABC):
-    """The step every replica takes with the signal that all of them received."""
+    """The step of every replica with the received signal."""
 
     weight_decay: float = 0.0  # λ of u ← u + λx, added on the replica
     decoupled: bool = False  # true: x ← x − αλx instead
 
     is_coordinatewise: ClassVar[bool] = False
-    """Whether a coordinate of a message and of a step depends on no other. Every subclass says so for itself."""
+    """Whether coordinates of messages and steps are independent of each other. Every subclass sets its own."""
 
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
@@ -69,31 +69,31 @@ class Update(ABC):
             raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
 
     def hyperparameters(self) -> dict[str, Any]:
-        """What may be another number in every round, under the names that torch's optimizers and schedulers use."""
+        """Return the settings that may change in every round, by torch's names for them."""
         return {"weight_decay": self.weight_decay}
 
     def with_hyperparameters(self, **values: Any) -> Self:
-        """This update with other values of `hyperparameters`. Raises ValueError for one outside its range."""
+        """Return this update with other `hyperparameters`. Raises ValueError for one outside its range."""
         return replace(self, **values)
 
     @abstractmethod
     def start(self, x: Tensor) -> Moments:
-        """The moments before the first round."""
+        """Return the moments before the first round."""
 
     def receives_gradient(self, t: int) -> bool:
-        """Whether what the replica receives in round t is a gradient, to which weight decay is to be added."""
+        """Whether the signal of round t is a gradient, so that the replica adds weight decay to it."""
         return True
 
     def worker_message(self, gradient: Tensor, x: Tensor, moments: Moments, t: int) -> Tensor:
-        """What the workers send for gradients [*T, W, d]: these, unless the method forms something from them."""
+        """Return the vectors to send for gradients [*T, W, d]: by default the gradients."""
         return gradient
 
     @abstractmethod
     def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
-        """What is subtracted from x per unit of step size, and the new moments."""
+        """Return u' of x ← x − αu', and the new moments."""
 
     def step(self, x: Tensor, u: Tensor, moments: Moments, lr: Lr, t: int) -> tuple[Tensor, Moments]:
-        """x_{t+1} [*T, d] and the new moments."""
+        """Return x_{t+1} [*T, d] and the new moments."""
         if self.weight_decay and not self.decoupled and self.receives_gradient(t):
             u = u + self.weight_decay * x
         direction, moments = self.direction(u, moments, t)
@@ -103,11 +103,11 @@ class Update(ABC):
         return torch.sub(x, step, out=memory_of(x, step)), moments
 
     def second_moment(self, moments: Moments) -> Tensor | None:
-        """The vector under the root of the step, v̂ or v; None for updates that have none."""
+        """Return the vector under the root of the step, v̂ or v; None if there is none."""
         return None
 
     def check(self, d: int) -> None:  # noqa: B027
-        """Raise ValueError when this update cannot step d coordinates."""
+        """Raise ValueError if this update cannot step d coordinates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class SGD(Update):
     """x ← x − αu, or with momentum μ: x ← x − αb, b₁ = u₁, b_t = μb_{t−1} + (1 − dampening)u_t, as in torch."""
 
     momentum: float = 0.0  # μ of b ← μb + (1 − dampening)u
-    dampening: float = 0.0  # of u, where it enters b
+    dampening: float = 0.0  # of u in b
 
     is_coordinatewise = True
 
@@ -124,7 +124,7 @@ class SGD(Update):
         check_range(self, "momentum", "dampening")
 
     def hyperparameters(self) -> dict[str, Any]:
-        # Without momentum there is no buffer, in which a scheduler could begin one.
+        # Without momentum there is no buffer, so a scheduler cannot add momentum later.
         return super().hyperparameters() | ({"momentum": self.momentum} if self.momentum else {})
 
     def start(self, x: Tensor) -> Moments:
@@ -139,12 +139,12 @@ class SGD(Update):
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptive(Update):
-    """What Adam and AMSGrad share: two moments and the form of the step, with w = v for Adam and w = v̂ for AMSGrad.
+    """Common base of Adam and AMSGrad: two moments and the form of the step. w is v in Adam and v̂ in AMSGrad.
 
     `form: paper`        x ← x − α·m/√(w + ν), ν inside the root (CD-Adam paper, section 3);
     `form: uncorrected`  x ← x − α·m/(√w + ν) (DeepSpeed's 1-bit Adam);
     `form: torch`        x ← x − α/(1−β₁^t)·m/(√w/√(1−β₂^t) + ν), torch.optim's and the CD-Adam authors' code.
-    ν inside the root acts as √ν does outside.
+    ν inside the root acts like √ν outside.
     """
 
     beta1: float = 0.9  # β₁, how much of m is kept each round
