@@ -1,4 +1,4 @@
-"""Compressors C(x): what a vector becomes on the wire, and how many bits that takes. One family a file."""
+"""Compressors C(x), with their messages and bit counts. One family per file."""
 
 import ast
 from importlib import import_module
@@ -34,7 +34,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a module when something of it is asked for: a run loads only what it uses."""
+    """Load a module on first use, so that a run imports only the modules that it needs."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

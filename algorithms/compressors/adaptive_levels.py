@@ -32,7 +32,7 @@ class AdaptiveLevels(Compressor):
     largest coordinate crosses exactly, and no error is larger than its coordinate, so π ≥ 1/d.
 
     Source: reverse water-filling (Cover and Thomas, Elements of Information Theory, 10.3), as a greedy rule. L-GreCo
-    (2022, arXiv 2210.17357) chooses levels by layer to make the message small; here its size is given.
+    (2022, arXiv 2210.17357) chooses levels by layer to make the message small; here its size is fixed.
     """
 
     mean_bits: float = 3.0  # m, bits a coordinate on average, without scales
@@ -77,25 +77,25 @@ class AdaptiveLevels(Compressor):
             raise ValueError(f"mean_bits={self.mean_bits}: no two bits for {-(-d // self.block)} groups; take more")
 
     def _count(self, d: int) -> int:
-        """The sum of w_b over all groups."""
+        """Return the sum of w_b over all groups."""
         return 2 * (floored_share(self.mean_bits, -(-d // self.block)) // 2)
 
     def _pairs(self, scale: Tensor, d: int) -> Tensor:
-        """w_b/2 of every group [..., G], uint8."""
+        """Return w_b/2 of every group [..., G], uint8."""
         steps = table(tuple(4.0**-m for m in range(_MOST // 2)), scale.dtype, scale.device)
-        # A group's own steps fall, and the sort is stable: they are taken in order.
+        # A group's steps decrease, and the sort is stable, so they are taken in order.
         wanted = (scale.unsqueeze(-2) * steps.unsqueeze(-1)).flatten(-2)
         order = wanted.argsort(dim=-1, descending=True, stable=True)[..., : self._count(d) // 2]
         given = torch.zeros_like(wanted, dtype=torch.uint8).scatter_(-1, order, 1)
         return given.unflatten(-1, (_MOST // 2, -1)).sum(-2, dtype=torch.uint8)
 
     def _sent_planes(self, pairs: Tensor, d: int) -> Tensor:
-        """Which planes are sent, of 8 planes of B bits for every group [..., G] of all messages."""
+        """Return the indices of sent planes. Every group [..., G] of all messages has 8 planes of B bits."""
         rows = (torch.arange(_MOST, device=pairs.device) < 2 * pairs.unsqueeze(-1)).view(-1, pairs.shape[-1] * _MOST)
         own = rows.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)[:, : self._count(d)]
         return (own + rows.shape[-1] * torch.arange(len(rows), device=own.device).unsqueeze(-1)).flatten()
 
 
 def _top(pairs: Tensor, dtype: torch.dtype) -> Tensor:
-    """2^{w−1} − 1 of every group [..., G, 1], or 0 where it has no bits."""
+    """Return 2^{w−1} − 1 of every group [..., G, 1], or 0 for a group without bits."""
     return table((0.0, 1.0, 7.0, 31.0, 127.0), dtype, pairs.device)[pairs.long()].unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""What a compressor is: a map of R^d, its wire format and its bit count; and the map that changes nothing."""
+"""Base classes of compressors: a map of R^d, its payload and its bit count. Also the identity."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..utils.seeding import MessageKey
 from .shard import Shard, cut_points, whole_shard
 
 Payload = tuple["Tensor | Payload", ...]
-"""What crosses the wire: a named tuple of tensors, each with the leading axes of the vectors it encodes, or a tuple
-of such payloads, one a block."""
+"""The content of a message: a named tuple of tensors, each with the leading axes of the encoded vectors, or a tuple
+of such payloads, one per block."""
 
 
 def tensors(payload: Payload) -> Iterator[Tensor]:
-    """All tensors of a payload, in order: what is really sent."""
+    """Yield all tensors of a payload, in the order in which they are sent."""
     for part in payload:
         if isinstance(part, Tensor):
             yield part
@@ -29,7 +29,7 @@ def tensors(payload: Payload) -> Iterator[Tensor]:
 
 
 def rebuild(like: Payload, flat: Iterable[Tensor]) -> Payload:
-    """The payload of the shape of `like` whose `tensors` are the given ones: what has arrived."""
+    """Return a payload with the structure of `like` and the given tensors, such as arrived ones."""
     flat = iter(flat)
     parts = [next(flat) if isinstance(part, Tensor) else rebuild(part, flat) for part in like]
     return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
@@ -38,8 +38,8 @@ def rebuild(like: Payload, flat: Iterable[Tensor]) -> Payload:
 class Compressor(ABC):
     """A map C of R^d to itself, applied along the last axis, with the payload that carries C(x).
 
-    A new compressor is `encode`, `decode` and `bits`. Overriding `__call__` with a faster dense path is allowed when
-    it gives C(x) bit for bit.
+    A new compressor defines `encode`, `decode` and `bits`. It may override `__call__` with a faster dense path that
+    gives C(x) bit for bit.
     """
 
     contractive: bool = True
@@ -49,96 +49,94 @@ class Compressor(ABC):
     """Whether E C(x) = x."""
 
     keeps_zero: bool = True
-    """Whether C(0) = 0; one bit without a third value cannot say it."""
+    """Whether C(0) = 0. One bit has no third value for it."""
 
     is_scaled: bool = True
-    """Whether C(x) is as large as x is; where it is not, no share of ‖x‖ bounds the error."""
+    """Whether C(x) scales with x. If not, no multiple of ‖x‖ bounds the error."""
 
     @property
     def enlarges(self) -> bool:
-        """Whether scaling that makes it unbiased leaves it not contractive. The memory of its error would grow."""
+        """Whether it is unbiased but not contractive. A memory of its error would grow."""
         return self.unbiased and not self.contractive
 
     @abstractmethod
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
-        """The payload of vectors x [..., d]; `key` is what a randomised compressor draws from."""
+        """Return the payload of vectors x [..., d]. A randomised compressor draws from `key`."""
 
     @abstractmethod
     def decode(self, payload: Any, d: int) -> Tensor:
-        """C(x) [..., d] out of the payload of x, as `encode` made it, in the dtype of x."""
+        """Decode the payload of x to C(x) [..., d], in the dtype of x."""
 
     def sent_mask(self, payload: Any, d: int) -> Tensor:
-        """Which coordinates a payload carries, whatever their values: bool [..., d]. Raises ValueError if unknown."""
-        raise ValueError(
-            f"{self}: does not say which coordinates it sends, which a mean over senders needs; take chunk_top_k"
-        )
+        """Return which coordinates a payload carries, zeros included: bool [..., d]. Raises ValueError if unknown."""
+        raise ValueError(f"{self}: has no `sent_mask`, which a mean over senders needs; take chunk_top_k")
 
     def pi(self, d: int) -> float:
-        """π of Assumption 4.1 for vectors of d coordinates. Raises ValueError where this project states none."""
+        """Return π of Assumption 4.1 for vectors of d coordinates. Raises ValueError if it is unknown."""
         raise ValueError(f"{self}: has no known contraction constant π; take top_k, random_k or scaled_sign")
 
     def omega(self, d: int) -> float:
-        """ω of E‖C(x) − x‖² ≤ ω‖x‖², for an unbiased C on d coordinates. Raises ValueError where none is stated."""
+        """Return ω of E‖C(x) − x‖² ≤ ω‖x‖², for an unbiased C on d coordinates. Raises ValueError if unknown."""
         raise ValueError(f"{self}: has no known variance constant ω; take random_k_unbiased, natural or qsgd")
 
     @abstractmethod
     def bits(self, d: int) -> int:
-        """Bits of one message of d coordinates, as the literature counts them: a float is 32 bits."""
+        """Return the bits of one message of d coordinates, counted as in the literature: a float is 32 bits."""
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
-        """C(x), of the shape and dtype of x."""
+        """Return C(x), with the shape and dtype of x."""
         return self.decode(self.encode(x, key), x.shape[-1])
 
     def check(self, d: int) -> None:  # noqa: B027 (most compressors take any d)
-        """Raise ValueError when this compressor cannot take vectors of d coordinates."""
+        """Raise ValueError if this compressor cannot take vectors of d coordinates."""
 
 
 class Shardable(Compressor):
-    """A compressor of which several processes can each do a shard of the coordinates: for a sharded server.
+    """A compressor that works shard by shard, for a sharded server.
 
-    Together they make C(x), bit for bit, of which each has x [..., size] on its shard. A new one is `encode_shard`,
-    `decode`, `cut` and `bits`, with `decode_shard` where a message can only be read by who knows its shard, and
-    `cut_points` where shards may not begin between pieces.
+    Each process has x [..., size] on its shard, and together they compute C(x) bit for bit. A new one defines
+    `encode_shard`, `decode`, `cut` and `bits`. It also defines `decode_shard` if decoding depends on the shard, and
+    `cut_points` if shards may not begin between pieces.
     """
 
     varies: bool = False
-    """Whether the payloads of a shard differ in size from vector to vector."""
+    """Whether the size of a shard's payload depends on the vector."""
 
     grain: int | None = None
-    """`compress_shard` is fast on shards that begin at multiples of this number of coordinates; None: on no shard."""
+    """`compress_shard` is fast on shards that begin at multiples of this number; None: on no shard."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Payload:
         return self.encode_shard(x, whole_shard(x.shape[-1]), key)
 
     @abstractmethod
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
-        """The payload of x [..., size], the coordinates of a shard."""
+        """Return the payload of x [..., size], the coordinates of a shard."""
 
     @abstractmethod
     def cut(self, payload: Any, shard: Shard) -> Payload:
-        """What `encode_shard` would make on a shard, out of the payload of the whole vectors."""
+        """Cut the payload of `encode_shard` on a shard out of the payload of whole vectors."""
 
     def decode_shard(self, payload: Any, shard: Shard) -> Tensor:
-        """C(x) [..., size] on a shard."""
+        """Decode a shard's payload to C(x) [..., size]."""
         return self.decode(payload, shard.size)
 
     def compress_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
-        """C(x) [..., size] of x [..., size] on a shard. A subclass may skip the payload, with the same bits."""
+        """Return C(x) [..., size] for x [..., size] on a shard. Subclasses may skip the payload, bit for bit."""
         return self.decode_shard(self.encode_shard(x, shard, key), shard)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:
         return self.compress_shard(x, whole_shard(x.shape[-1]), key)
 
     def cut_points(self, d: int) -> Sequence[int]:
-        """Between which coordinates a vector of d may be cut into shards."""
+        """Return the places where a vector of d coordinates may be cut into shards."""
         return cut_points(d)
 
 
 @cache
 def payload_bytes(compressor: Compressor, d: int, dtype: torch.dtype) -> int:
-    """Bytes of the payload that one vector of d coordinates really becomes, padding and the run's dtype included.
+    """Return the bytes of one vector's payload in the run's dtype, padding included.
 
-    It is decoded too, so that a compressor that cannot take such a vector raises here.
+    The payload is also decoded, so that a compressor that cannot take such a vector raises here.
     """
     payload = compressor.encode(torch.zeros(d, dtype=dtype), MessageKey.none())
     compressor.decode(payload, d)
@@ -150,7 +148,7 @@ class Vector(NamedTuple):
 
 
 class Floats(Shardable):
-    """A compressor that sends every coordinate as a float: the only kind that uncompressed methods take."""
+    """A compressor that sends every coordinate as a float. Uncompressed methods take no other."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ class Identity(Floats):
 
 @dataclass(frozen=True)
 class Wrapper(Compressor):
-    """What compressors made of another one share: its assumptions are theirs."""
+    """A compressor around another one, with the same assumptions."""
 
     compressor: Compressor
 
@@ -197,7 +195,7 @@ class Wrapper(Compressor):
         return self.compressor.enlarges
 
     def whole_size(self, d: int) -> int:
-        """The length of the whole vector, given a shard of length d. Bits, π and ω refer to the whole vector."""
+        """Return the whole vector's length for a shard of length d. Bits, π and ω refer to the whole vector."""
         return d
 
     def bits(self, d: int) -> int:
@@ -215,7 +213,7 @@ class Wrapper(Compressor):
 
 @dataclass(frozen=True)
 class Unpacked(Wrapper):
-    """The same C(x) with nothing packed: the dense path, for simulating all workers in one process."""
+    """The same C(x), unpacked: the dense path of simulations."""
 
     def encode(self, x: Tensor, key: MessageKey | None = None) -> Vector:
         return Vector(self(x, key))

@@ -1,4 +1,4 @@
-"""Codes of a few bits that stand for the means of what they name."""
+"""Codes of a few bits for bins, decoded to the bins' means."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from .shard import Shard, divisor, scaled_norm
 
 class Bins(NamedTuple):
     codes: Tensor  # uint8 [..., ⌈b·d/8⌉]
-    means: Tensor  # [..., 2^b], of the differences to the shift in every bin, zero where a bin is empty
+    means: Tensor  # [..., 2^b], of the differences to the shift in every bin, zero for an empty bin
     shift: Tensor  # [..., 1], the mean
 
 
@@ -26,9 +26,9 @@ class BinMeans(Shardable):
         code = clip(rint(c/step + 2^{b−1}), 0, 2^b − 1),  C(x)_j = x̄ + mean of the c with the same code
 
     b·d + 32(2^b + 1) bits, b = `bits`: 2d + 160 for b = 2. Payload: packed codes, the means and x̄.
-    ‖C(x) − x‖² is the scatter within the bins, ‖c‖² less what the bins' means explain. The largest |c_j| is at least
-    σ√((d−1)/d), beyond the bin around 0 for d ≥ 3, whose edges are ±3σ/2^b; the mean of its bin is so too, and π ≥
-    9/(4^b(d−1)). Two coordinates of opposite sign share that bin for b = 2, and come to nothing: refused.
+    ‖C(x) − x‖² is the scatter within the bins: ‖c‖² minus the part that the bins' means explain. The edges of the bin
+    around 0 are ±3σ/2^b. For d ≥ 3 the largest |c_j| ≥ σ√((d−1)/d) is outside them, and so is its bin's mean: π ≥
+    9/(4^b(d−1)). For b = 2 two coordinates of opposite sign share that bin and become 0, so d = 2 is rejected.
 
     Source: the quantized values of SparseLoCo's code (CCLoco, templar), which sends a byte for every code.
     """
@@ -71,4 +71,4 @@ class BinMeans(Shardable):
 
     def check(self, d: int) -> None:
         if (d, self.width) == (2, 2):
-            raise ValueError("bits=2: bin_means takes 1 or at least 3 coordinates, or more bits; two would be lost")
+            raise ValueError("bits=2: bin_means takes 1 or at least 3 coordinates (two become 0); take more bits")

@@ -12,14 +12,14 @@ from .base import Compressor, Payload, Shardable, Wrapper
 from .shard import Shard, whole_shard
 
 BUCKET_MB = 25.0
-"""What DistributedDataParallel puts together by default."""
+"""Bucket size of DistributedDataParallel by default."""
 
 
 def bucket_sizes(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
-    """How many coordinates the buckets have into which tensors of these sizes are put.
+    """Return the numbers of coordinates of the buckets for tensors of these sizes, in the order of the tensors.
 
-    From the last tensor to the first, as backward comes to them, each bucket until it has `mb` · 2²⁰ bytes or more of
-    coordinates of 4 bytes; the result is in the order of the tensors.
+    Buckets are filled from the last tensor to the first, as in backward. One is full when it has at least `mb` · 2²⁰
+    bytes, at 4 bytes a coordinate.
     """
     found = [0]
     for size in reversed(sizes):
@@ -33,11 +33,11 @@ def bucket_sizes(sizes: Sequence[int], mb: float) -> tuple[int, ...]:
 class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableOverride]: Wrapper's
     """C(x) = (C(x₁), …, C(x_B)) for consecutive blocks of the given sizes.
 
-    `partition: layer` has a block a tensor, `partition: bucket` those of `bucket_sizes`.
+    `partition: layer` makes a block of every tensor, `partition: bucket` the blocks of `bucket_sizes`.
 
-    Every block has its own scale, its own choice of coordinates, its own draw. Bits are summed over the blocks; the
-    payload is the tuple of theirs. ‖C(x) − x‖² is the sum over the blocks, so π is that of the worst block. A shard
-    has whole blocks.
+    Every block has its own scale, chosen coordinates and draw. Bits are summed over the blocks, and the payload is a
+    tuple of the blocks' payloads. ‖C(x) − x‖² is a sum over the blocks, so π is the worst block's. A shard has whole
+    blocks.
 
     Source: the CD-Adam authors' code offers it as `layerwise`, and compresses the whole vector by default.
     """
@@ -48,7 +48,7 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
         super().__post_init__()
         object.__setattr__(self, "sizes", tuple(self.sizes))  # a list would not hash
         if not self.sizes or min(self.sizes) < 1:
-            raise ValueError(f"sizes={self.sizes}: it takes one block or more, of one coordinate or more")
+            raise ValueError(f"sizes={self.sizes}: needs at least one block, each with at least one coordinate")
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Payload:
         return tuple(self.compressor.encode(block, own) for block, own in self._blocks(x, shard, key))
@@ -86,7 +86,7 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
             self.compressor.check(size)
 
     def _blocks(self, x: Tensor, shard: Shard, key: MessageKey | None) -> Iterator[tuple[Tensor, MessageKey | None]]:
-        """The blocks of x, each with a key of its own: blocks of one size would draw alike from the same key."""
+        """Yield the blocks of x, each with its own key: with one key, blocks of equal size would draw alike."""
         within = self._within(shard)
         for number, block in enumerate(x.split(self.sizes[within], -1), within.start):
             yield block, None if key is None else key._replace(direction=f"{key.direction}/{number}")
@@ -98,7 +98,7 @@ class Blocks(Wrapper, Shardable):  # pyright: ignore[reportIncompatibleVariableO
 
 @dataclass(frozen=True)
 class Parts(Compressor):
-    """C(x) = (C₁(x₁), …, C_B(x_B)) for consecutive parts of the given sizes, each with a compressor of its own."""
+    """C(x) = (C₁(x₁), …, C_B(x_B)) for consecutive parts of the given sizes, each with its own compressor."""
 
     compressors: tuple[Compressor, ...]
     sizes: tuple[int, ...]

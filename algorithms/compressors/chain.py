@@ -1,4 +1,4 @@
-"""One compressor after the other: the second compresses the values that the first sends."""
+"""Two compressors in a chain: the second compresses the values of the first."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,16 +13,16 @@ from .top_k import Sparsifier
 
 class Chained(NamedTuple):
     places: Any  # the first compressor's payload without its values
-    values: Payload  # the second's, of these values
+    values: Payload  # the second's payload of these values
 
 
 @dataclass(frozen=True)
 class Chain(Compressor):
     """C(x) sends the coordinates that C₁ chooses. C₂ compresses their values v [K].
 
-    C₁'s floats are not sent, so it takes bits(C₁) − 32K + bits(C₂ of K). C₂ may be a chain itself. Each of the two
-    draws from a key of its own.
-    If C₁ sends values as they are, E‖C(x) − x‖² = ‖x‖² − E‖v‖² + E‖C₂(v) − v‖² ≤ (1 − π₁π₂)‖x‖². If both are
+    C₁'s floats are not sent, so a message has bits(C₁) − 32K + bits(C₂ of K). C₂ may be a chain itself. The two draw
+    from different keys.
+    If C₁ sends unscaled values, E‖C(x) − x‖² = ‖x‖² − E‖v‖² + E‖C₂(v) − v‖² ≤ (1 − π₁π₂)‖x‖². If both are
     unbiased, so is C, with ω = (1 + ω₁)(1 + ω₂) − 1.
 
     Source: CocktailSGD (Wang et al., ICML 2023) chains random-k, top-k and four bits.

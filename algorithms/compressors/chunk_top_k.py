@@ -25,11 +25,11 @@ class Chosen(NamedTuple):
 class ChunkTopK(Shardable):
     """C(x) keeps the k largest |x_j| of every chunk of s consecutive coordinates: k(32 + ⌈log₂ s⌉) bits a chunk.
 
-    The last chunk may be shorter, and sends what it has where that is less than k. Of equal magnitudes the lower
-    index is kept. π = k/s. One chunk of all d coordinates is top-k with packed indices. 1 ≤ k ≤ s, and s = `chunk` is
-    2 to 65,536.
+    The last chunk may be shorter; with fewer than k coordinates it sends all. Of equal magnitudes the lower index is
+    kept. π = k/s. One chunk of all d coordinates is top-k with packed indices. 1 ≤ k ≤ s, and s = `chunk` is 2 to
+    65,536.
 
-    Source: DeMo's and SparseLoCo's codes, whose chunks are squares of matrices; here they are of the flat vector.
+    Source: the code of DeMo and SparseLoCo, with squares of matrices as chunks; here chunks are of the flat vector.
     """
 
     k: int = 32  # coordinates that a chunk sends
@@ -66,7 +66,7 @@ class ChunkTopK(Shardable):
         return Chosen(payload.values[..., begin : begin + count], packed_shard(payload.indices, self._width, sent))
 
     def cut_points(self, d: int) -> Sequence[int]:
-        step = self.chunk * (8 // gcd(8, self.k))  # where indices end on a whole byte
+        step = self.chunk * (8 // gcd(8, self.k))  # indices end on a whole byte there
         return range(step, d, step)
 
     def bits(self, d: int) -> int:
@@ -80,7 +80,7 @@ class ChunkTopK(Shardable):
         return (self.chunk - 1).bit_length()
 
     def count(self, d: int) -> int:
-        """K of d coordinates."""
+        """Return K, the number of values for d coordinates."""
         return d // self.chunk * self.k + min(self.k, d % self.chunk)
 
 
@@ -93,9 +93,9 @@ class ChosenBins(NamedTuple):
 class ChunkTopKBins(ChunkTopK):
     """C(x) keeps the k largest |x_j| of every chunk like `chunk_top_k`, and codes their values like `bin_means`.
 
-    k(b + ⌈log₂ s⌉) bits a chunk, b = `value_bits`, and 32(2^b + 1) for all of them together. For K values in all, π
-    is that of `chunk_top_k` times that of `bin_means` for K coordinates. Bins of two bits take K = 1 or at least 3.
-    Bins are taken over the whole vector, so a sharded server cannot cut it.
+    k(b + ⌈log₂ s⌉) bits a chunk, b = `value_bits`, and 32(2^b + 1) for all chunks together. For K values in all, π is
+    the product of `chunk_top_k`'s and `bin_means`' for K coordinates. Bins of two bits take K = 1 or at least 3.
+    Bins cover the whole vector, so a sharded server cannot cut it.
 
     Source: SparseLoCo's code (CCLoco, templar). There chunks are squares of matrices, and each tensor has its bins.
     """

@@ -18,11 +18,10 @@ from .packing import table
 
 @dataclass(frozen=True)
 class Chunks:
-    """Vectors as the chunks of their tensors, h × w each, one after the other, and of every chunk its orthonormal
-    DCT-II.
+    """Maps vectors to the orthonormal DCT-II of their tensors' chunks, h × w each, and back.
 
-    h and w are the largest divisors of m and n that are no larger than `side`; a tensor of one axis has n = 1.
-    Without `dct` the coordinates of a chunk stand for themselves.
+    h and w are the largest divisors of m and n up to `side`; a tensor of one axis has n = 1. Without `dct` the
+    coefficients are the coordinates.
     """
 
     layout: Layout
@@ -30,7 +29,7 @@ class Chunks:
     dct: bool
 
     def forward(self, x: Tensor) -> Tensor:
-        """The coefficients of vectors [..., d]."""
+        """Return the coefficients of vectors [..., d]."""
         parts = []
         for block in self.layout:
             h, w = self.shape(block)
@@ -39,7 +38,7 @@ class Chunks:
         return torch.cat(parts, -1)
 
     def inverse(self, z: Tensor) -> Tensor:
-        """The vectors [..., d] of coefficients."""
+        """Return the vectors [..., d] of coefficients."""
         parts = []
         for block in self.layout:
             (h, w), part = self.shape(block), z[..., block.offset : block.offset + block.size]
@@ -49,7 +48,7 @@ class Chunks:
         return torch.cat(parts, -1)
 
     def shape(self, block: Block) -> tuple[int, int]:
-        """h and w."""
+        """Return h and w."""
         return _divisor(block.rows, self.side), _divisor(block.columns, self.side)
 
     def _transform(self, chunks: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -58,11 +57,11 @@ class Chunks:
 
 @dataclass(frozen=True)
 class DctTopK(Compressor):
-    """C(x) keeps of every chunk of a tensor the k largest coefficients of its DCT: k(32 + ⌈log₂ hw⌉) bits a chunk.
+    """C(x) keeps the k largest DCT coefficients of every chunk of a tensor: k(32 + ⌈log₂ hw⌉) bits a chunk.
 
     Chunks are h × w, the largest divisors of m and n up to `side`; tensors of one axis are cut into h × 1, and
     filters are (out, all else). A chunk with fewer than k coefficients sends all. The transform is the orthonormal
-    DCT-II along both axes, so that π = k/hw of the largest chunk; without `dct` coordinates are chosen as they are.
+    DCT-II along both axes, so π = k/hw of the largest chunk. Without `dct` it keeps the largest coordinates.
 
     Source: DeMo (Peng, Quesnelle and Kingma 2024), whose code sends 64 bits an index.
     """
@@ -82,7 +81,7 @@ class DctTopK(Compressor):
 
     @property
     def coefficient_compressor(self) -> Parts:
-        """What it does to coefficients."""
+        """The compressor of coefficients: top-k of every chunk."""
         sizes = {block: prod(self.chunks.shape(block)) for block in self.layout}
         chosen = (ChunkTopK(min(self.k, size), size) if size > 1 else Identity() for size in sizes.values())
         return Parts(tuple(chosen), tuple(block.size for block in sizes))
@@ -104,8 +103,8 @@ class DctTopK(Compressor):
 
 
 def basis(n: int, like: Tensor) -> Tensor:
-    """The orthonormal DCT-II [n, n], of the dtype and on the device of a tensor: row j is √(2/n)·cos(π(2i + 1)j/2n),
-    and 1/√n for j = 0."""
+    """Return the orthonormal DCT-II [n, n] in `like`'s dtype and device: row j is √(2/n)·cos(π(2i + 1)j/2n), and
+    1/√n for j = 0."""
     return table(_rows(n), like.dtype, like.device).view(n, n)
 
 
@@ -117,5 +116,5 @@ def _rows(n: int) -> tuple[float, ...]:
 
 @cache
 def _divisor(n: int, most: int) -> int:
-    """The largest divisor of n that is no larger."""
+    """Return the largest divisor of n that is at most `most`."""
     return next(one for one in range(min(n, most), 0, -1) if n % one == 0)

@@ -1,4 +1,4 @@
-"""Unbiased rounding to equally spaced levels or to powers of two, of a whole vector or in groups."""
+"""Unbiased rounding to equally spaced levels or powers of two, with one scale or one per group."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +12,7 @@ from .shard import Shard, divisor, scaled_norm, uniform
 
 
 def _round_at_random(shares: Tensor, levels: int, drawn: Tensor) -> Tensor:
-    """±⌊ℓ⌋ or ±(⌊ℓ⌋ + 1), at random so that the mean is ℓ = levels·share."""
+    """Return ±⌊ℓ⌋ or ±(⌊ℓ⌋ + 1) at random, with mean ±ℓ = levels·share."""
     level = shares.abs() * levels
     low = level.floor()
     return shares.sign() * (low + (drawn < level - low))
@@ -24,7 +24,7 @@ class Drawn(ScaledCodes):
     levels: int
 
     unbiased = True
-    grain = None  # a draw is of the whole vector
+    grain = None  # draws cover the whole vector
 
     @property
     def top(self) -> int:
@@ -40,12 +40,12 @@ class Qsgd(Drawn):
     """C(x)_j = ‖x‖₂ sgn(x_j) ξ_j/s with ξ_j = ⌊ℓ_j⌋ + Bernoulli(ℓ_j − ⌊ℓ_j⌋), ℓ_j = s|x_j|/‖x‖₂, s = `levels`.
 
     ⌈log₂(2s + 1)⌉·d + 32 bits: 4d + 32 for s = 7. Payload: packed codes and ‖x‖₂. 1 ≤ s ≤ 32767.
-    E C(x) = x and E‖C(x) − x‖² ≤ min(d/s², √d/s)·‖x‖². A constant vector with s ≤ √d comes to (√d/s − 1)‖x‖²: no
-    contraction for large d, so error feedback and the Markov sequence refuse it. Trials of one batch share the draw.
+    E C(x) = x and E‖C(x) − x‖² ≤ min(d/s², √d/s)·‖x‖². A constant vector with s ≤ √d has error (√d/s − 1)‖x‖²: no
+    contraction for large d, so error feedback and Markov sequences reject it. Trials of one batch share the draw.
 
-    Source: QSGD (Alistarh et al. 2017), without its Elias coding: codes are of fixed width. GRACE's code has s = 127
-    in one byte, another byte a coordinate above that, and returns NaN for the zero vector, which is zero here. Its
-    distributed variant takes a norm per 128 coordinates; this is one norm for the vector.
+    Source: QSGD (Alistarh et al. 2017), without its Elias coding: codes have a fixed width. GRACE's code has s = 127
+    in one byte, above that two bytes a coordinate, and returns NaN for the zero vector, which is zero here. Its
+    distributed variant takes a norm per 128 coordinates; here the vector has one norm.
     """
 
     levels: int = 7  # s; 7 makes 4 bits a coordinate
@@ -96,9 +96,9 @@ class Dither(Drawn, GroupCodes):  # pyright: ignore[reportIncompatibleVariableOv
 class LinfDither(Dither):
     """C(x)_j = ‖x_b‖∞ sgn(x_j) ξ_j/s, ξ_j = ⌊ℓ_j⌋ + Bernoulli(ℓ_j − ⌊ℓ_j⌋), ℓ_j = s|x_j|/‖x_b‖∞, s = `levels`.
 
-    ⌈log₂(2s + 1)⌉·d + 32⌈d/B⌉ bits in groups b of B neighbours. ω = (√(1 + (B − 1)/s²) − 1)/2, which a group with one
-    coordinate at its maximum attains. s = 1 is TernGrad without its clipping, which makes it biased: 2 bits a
-    coordinate, where its paper counts log₂3.
+    ⌈log₂(2s + 1)⌉·d + 32⌈d/B⌉ bits in groups b of B neighbours. ω = (√(1 + (B − 1)/s²) − 1)/2, attained by a group
+    with one coordinate at its maximum. s = 1 is TernGrad without its clipping, which makes TernGrad biased: 2 bits a
+    coordinate; its paper counts log₂3.
 
     Source: TernGrad (Wen et al. 2017), and DIANA's quantization for p = ∞ (Mishchenko et al. 2019).
     """
@@ -119,8 +119,8 @@ class Nuqsgd(Dither):
     ⌈log₂(2s + 1)⌉·d + 32⌈d/B⌉ bits in groups b of B neighbours: 4 bits a coordinate for s = 7.
     ω = 1/8 + z·min{1, z}, z = √B·2^{1−s}, natural dithering's for p = 2.
 
-    Source: NUQSGD (JMLR, 2021), whose authors' code has groups of 1024 and no level at 0, so that
-    small coordinates jump between ±2^{1−s}; the paper has one. Its tighter variance bound was not checked.
+    Source: NUQSGD (JMLR, 2021). The paper has a level at 0. Its authors' code has groups of 1024 and no such level:
+    small coordinates jump between ±2^{1−s}. The paper's tighter variance bound was not checked.
     """
 
     block: int = 1024  # B, neighbours that share a scale

@@ -8,12 +8,12 @@ from .packing import pack, pack_codes, unpack, unpack_codes
 
 
 def size(k: int, d: int) -> int:
-    """Bits of k of d indices: k(l + 1) + ⌊(d−1)/2^l⌋ with l = max(0, ⌊log₂(d/k)⌋), whichever they are."""
+    """Return the bits of any k of d indices: k(l + 1) + ⌊(d−1)/2^l⌋ with l = max(0, ⌊log₂(d/k)⌋)."""
     return k * _low(k, d) + _upper(k, d)
 
 
 def pack_ascending(indices: Tensor, d: int) -> Tensor:
-    """Ascending indices [..., k] below d to uint8: a bitmap of their high parts, and the l low bits of each.
+    """Pack ascending indices [..., k] below d to uint8: a bitmap of their high parts, and the l low bits of each.
 
     Bit ⌊i_j/2^l⌋ + j of the bitmap is set for the j-th index i_j, j from 0. The last byte is padded with zero bits.
     Source: Elias, Efficient Storage and Retrieval by Content and Address of Static Files, 1974.
@@ -27,7 +27,7 @@ def pack_ascending(indices: Tensor, d: int) -> Tensor:
 
 
 def unpack_ascending(packed: Tensor, k: int, d: int) -> Tensor:
-    """The indices int64 [..., k] that `pack_ascending` was given."""
+    """Unpack the indices int64 [..., k] that `pack_ascending` packed."""
     low, upper = _low(k, d), _upper(k, d)
     bitmap, codes = unpack(packed, size(k, d)).tensor_split([upper], -1)
     high = (indices_of(bitmap, k) - torch.arange(k, device=packed.device)) << low

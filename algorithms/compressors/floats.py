@@ -1,4 +1,4 @@
-"""Every coordinate as a float of 16 or 8 bits, as uncompressed trainings send them."""
+"""Floats of 16 or 8 bits for every coordinate, as in uncompressed training."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ from .shard import Shard, uniform
 
 
 def round_stochastically(x: Tensor, kind: torch.dtype, drawn: Tensor) -> Tensor:
-    """Round each x up or down to a number of a float type at random, so that the mean is x. Returns float64."""
+    """Round each x at random up or down to a number of a float type, with mean x. Returns float64."""
     info, x = torch.finfo(kind), x.double()
     _, exponent = torch.frexp(x)  # |x| = fraction · 2^exponent, 1/2 ≤ fraction < 1
     unit = torch.ldexp(torch.ones_like(x), exponent - 1).clamp_(min=info.smallest_normal) * info.eps

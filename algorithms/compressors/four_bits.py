@@ -1,4 +1,4 @@
-"""Four bits a coordinate: equally spaced levels, or closer to one another near zero."""
+"""Four bits a coordinate: equally spaced levels, or levels that are denser near zero."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +14,7 @@ from .shard import Shard
 
 
 class _FourBitCodes(GroupCodes):
-    """Codes that all stand for a level. Those of four bits are read two at a time."""
+    """Codes without an unused value. Codes of four bits are read two at a time."""
 
     def _unpack(self, payload: Codes, d: int) -> Tensor:
         if self.width != 4:
@@ -27,8 +27,8 @@ class _FourBitCodes(GroupCodes):
 class Int4(_FourBitCodes):
     """C(x) = ‖x_b‖∞ times the nearest multiple of 1/7, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
-    Halfway goes to the even multiple. The worst group has one
-    coordinate at its maximum and the others at 1/14 of it, so that π = 196/(195 + B): 0.757 for B = 64.
+    Ties go to the even multiple. The worst group has one coordinate at its maximum and the others at 1/14 of it, so
+    π = 196/(195 + B): 0.757 for B = 64.
 
     Source: LoCo (Xie et al. 2024) and DeepSpeed's 4-bit messages. DeepSpeed's symmetric scale, as recalled, is
     16/(2‖x_b‖∞), so that a positive maximum becomes 7/8 of itself.
@@ -47,19 +47,19 @@ class Int4(_FourBitCodes):
 class FourBits(_FourBitCodes):
     """C(x) = ‖x_b‖∞ times the nearest of 16 `values`, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
-    Halfway goes to the lower value.
+    Ties go to the lower value.
     """
 
     values: ClassVar[tuple[float, ...]]
-    """What the levels −7 to 8 stand for, ascending, 0 for level 0 and 1 for level 8."""
+    """Values of the levels −7 to 8, ascending, with 0 for level 0 and 1 for level 8."""
 
     width = 4
 
     def pi(self, d: int) -> float:
-        """Of the worst group: one coordinate at the maximum, all others halfway between the same two values.
+        """Return π of the worst group: one coordinate at the maximum, all others halfway between the same two values.
 
-        1 − π is the largest (ε² + (B−1)δ²)/(1 + (B−1)m²) of all neighbours m − δ and m + δ, where a
-        negative maximum is wrong by ε.
+        1 − π is the largest (ε² + (B−1)δ²)/(1 + (B−1)m²) over all neighbours m − δ and m + δ. ε is the error of a
+        negative maximum.
         """
         others, end = min(self.block, d) - 1, 1 + self.values[0]
         halfway = (((a + b) / 2, (b - a) / 2) for a, b in pairwise(self.values))
@@ -80,8 +80,8 @@ class Nf4(FourBits):
     The 16 values are quantiles of the normal distribution, divided by the largest, 8 above zero and 7 below.
     π = 0.885 for B = 64, 0.792 for 128, 0.654 for 256.
 
-    Source: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, 2023 (arXiv 2305.14314), appendix E, where
-    it is for weights and scales are quantized too.
+    Source: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, 2023 (arXiv 2305.14314), appendix E, for
+    weights and with quantized scales.
     """
 
     values = (
@@ -96,12 +96,12 @@ class Nf4(FourBits):
 class Dynamic4(FourBits):
     """C(x) = ‖x_b‖∞ times the nearest dynamic value, in groups b of B neighbours: 4d + 32⌈d/B⌉ bits.
 
-    The 16 values are 0, 1, and in both signs one below 0.01, two below 0.1 and four below 1, equally spaced in each;
-    −1 is none, so that a negative maximum loses a ninth. π = 0.871 for B = 64, 0.839 for 128, 0.815 for 256: it falls
-    more slowly than int4's and nf4's, but of normal vectors more is lost.
+    The 16 values are 0, 1, and in both signs one below 0.01, two below 0.1 and four below 1, equally spaced in each.
+    −1 is missing, so a negative maximum loses a ninth. π = 0.871 for B = 64, 0.839 for 128, 0.815 for 256: it falls
+    more slowly than int4's and nf4's, but normal vectors lose more.
 
     Source: Dettmers, 8-Bit Approximations for Parallelism in Deep Learning, 2015 (arXiv 1511.04561), by the code of
-    bitsandbytes for four bits, of which three at most are exponent.
+    bitsandbytes for four bits, with at most three exponent bits.
     """
 
     values = (

@@ -1,4 +1,4 @@
-"""Whole numbers of a few bits, without a scale."""
+"""Integers of a few bits, without a scale."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Integers(Unscaled):
 
     width: int = 8  # b, bits of an integer: 2 to 16
 
-    grain = None  # a draw is of the whole vector
+    grain = None  # draws cover the whole vector
 
     def __post_init__(self) -> None:
         _check_width(self.width)
@@ -61,7 +61,7 @@ class IntegerMean(Unscaled):
         return (x * self.workers).round().clamp(-top, top) + top
 
     def _values(self, codes: Tensor) -> Tensor:
-        return (codes - (2 ** (self.width - 1) - 1)) / self.workers  # the bits of a sum divided by n
+        return (codes - (2 ** (self.width - 1) - 1)) / self.workers  # same bits as the sum divided by n
 
 
 def _check_width(width: int) -> None:

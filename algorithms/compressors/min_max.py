@@ -1,4 +1,4 @@
-"""Eight bits a coordinate between the smallest and the largest one."""
+"""Eight bits a coordinate, between the smallest and the largest coordinate."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from .base import Shardable
 from .packing import packed_shard
 from .shard import Shard, nan_unless_finite, whole_shard
 
-_FLOOR = 1e-7  # added to the range, so that a constant vector has a step too
+_FLOOR = 1e-7  # added to the range, so that a constant vector has a step
 
 
 class MinMaxCodes(NamedTuple):
@@ -24,15 +24,15 @@ class MinMaxUint8(Shardable):
     """C(x)_j = (code_j + L)/S with code_j = rint(x_j·S) − L in 0..255: 8d + 64 bits.
 
     S = 255/(max − min + 10⁻⁷), L = rint(max·S) − 255; rint is half to even. The levels are multiples of 1/S, so zero
-    stays zero and every error is at most (max − min + 10⁻⁷)/510 and at most |x_j|, up to rounding.
+    stays zero, and every error is at most (max − min + 10⁻⁷)/510 and at most |x_j|, up to rounding.
 
-    Contraction: ‖C(x) − x‖ ≤ ‖x‖ for all x. For ‖x‖∞ ≥ 10⁻⁷ the largest coordinate is at least 85 steps, hence off by
-    1/170 of itself at most, and π ≥ 0.9999/d. But a vector with all |x_j| < 10⁻⁷/510 ≈ 2·10⁻¹⁰ becomes zero: π = 0,
-    and Assumption 4.1, which is about all x, does not hold. Differences that are to vanish stop being sent there.
+    Contraction: ‖C(x) − x‖ ≤ ‖x‖ for all x. For ‖x‖∞ ≥ 10⁻⁷ the largest coordinate is at least 85 steps, so its error
+    is at most 1/170 of itself, and π ≥ 0.9999/d. But a vector with all |x_j| < 10⁻⁷/510 ≈ 2·10⁻¹⁰ becomes zero. So
+    π = 0, and Assumption 4.1, which is about all x, does not hold. Vanishing differences are then no longer sent.
 
-    Source: Bagua's MinMaxUInt8 (Gan et al. 2021), one chunk. Where |max|·S exceeds the integers that the float type
-    can count, as for a constant float32 vector of ones, rint(x·S) − L leaves 0..255: Bagua's kernel overflows there,
-    here codes are clamped and the error stays at the rounding of x. Bagua pads header and codes to 32 bytes each.
+    Source: Bagua's MinMaxUInt8 (Gan et al. 2021), one chunk. |max|·S may exceed the integers that the float type can
+    count, as for a constant float32 vector of ones. rint(x·S) − L then leaves 0..255. Bagua's kernel overflows; here
+    codes are clamped, and the error is the rounding of x. Bagua pads header and codes to 32 bytes each.
     """
 
     contractive = False

@@ -19,23 +19,23 @@ _MAGNITUDES = (0.0, *(2.0**e for e in range(_SMALLEST, _LARGEST + 1)), float("na
 class Powers(NamedTuple):
     signs: Tensor  # uint8 [..., ⌈d/8⌉], 1 where x < 0
     exponents: Tensor  # uint8 [..., d], 0 for zero
-    kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell
+    kind: Tensor  # [..., 0], no bytes: it has the dtype of x
 
 
 @dataclass(frozen=True)
 class Natural(Shardable):
     """C(x)_j = sgn(x_j)·2^{e+B}, e = ⌊log₂|x_j|⌋ and B Bernoulli(|x_j|/2ᵉ − 1): a sign and an exponent, 9d bits.
 
-    E C(x) = x and E‖C(x) − x‖² ≤ ‖x‖²/8, the most at |x_j| = 4/3·2ᵉ: unbiased and contractive at once, π = 7/8. One
-    draw is off by at most |x_j| a coordinate. Trials of one batch share the draw. Payload: packed signs and a byte of
-    exponent a coordinate; code 0 means 0, codes 1…254 mean 2⁻¹²⁶…2¹²⁷, code 255 a coordinate that is not finite, NaN.
+    E C(x) = x and E‖C(x) − x‖² ≤ ‖x‖²/8, with equality at |x_j| = 4/3·2ᵉ: unbiased and contractive, π = 7/8. The
+    error of one draw is at most |x_j| a coordinate. Trials of one batch share the draw. Payload: packed signs and a
+    byte of exponent a coordinate. Code 0 is 0, codes 1…254 are 2⁻¹²⁶…2¹²⁷, and 255 is NaN, for ∞ too.
 
-    At the ends of float32's range: |x_j| < 2⁻¹²⁶ becomes 2⁻¹²⁶ with probability 2¹²⁶|x_j| and else 0, which is
-    unbiased but has a variance of up to 2⁻²⁵⁴ that no share of x_j² bounds; |x_j| > 2¹²⁷ is capped at 2¹²⁷, which is
-    neither unbiased nor, for a float64 far beyond it, a contraction worth the name. The flags leave both ends aside.
+    At the ends of float32's range: |x_j| < 2⁻¹²⁶ becomes 2⁻¹²⁶ with probability 2¹²⁶|x_j| and else 0. This is
+    unbiased, but no multiple of x_j² bounds its variance of up to 2⁻²⁵⁴. |x_j| > 2¹²⁷ becomes 2¹²⁷, which is biased,
+    and barely a contraction for a float64 far beyond it. The flags ignore both ends.
 
     Source: natural compression (Horváth et al. 2022). GRACE's code sends 8 bits, 7 of them exponent, for 2⁻¹⁰⁸ to
-    2¹⁸ and drops what is smaller; EF21's authors count 9 bits and bound no exponent.
+    2¹⁸, and drops smaller numbers. EF21's authors count 9 bits and do not bound the exponent.
     """
 
     contractive = True

@@ -1,4 +1,4 @@
-"""Eight booleans to a byte, and codes of a few bits each side by side."""
+"""Pack booleans, eight to a byte, and codes of a few bits."""
 
 from functools import cache, reduce
 from operator import or_
@@ -11,42 +11,42 @@ from torch.nn.functional import pad
 from .shard import Shard
 
 _PLACES = (128, 64, 32, 16, 8, 4, 2, 1)  # the first coordinate is a byte's highest bit, as in numpy.packbits
-CHUNK = 1 << 18  # codes taken at once on a CPU: they fit the cache, and as a multiple of 8 end on a whole byte
+CHUNK = 1 << 18  # codes packed at once on a CPU: they fit the cache, and a multiple of 8 ends on a whole byte
 
 _WORDS = {2: torch.int32, 4: torch.int16}
-"""The integer type that holds the codes of one byte unpacked, one byte per code."""
+"""The integer type for the codes of one packed byte, at one byte per code."""
 
 
 @cache
 def table(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Constants [len(values)] to look numbers up in, made once: copying a new table would wait for the GPU."""
+    """Return a cached lookup table [len(values)]: copying a new one would wait for the GPU."""
     return torch.tensor(values, dtype=dtype, device=device)
 
 
 def pack(flags: Tensor) -> Tensor:
-    """Booleans [..., d] to uint8 [..., ⌈d/8⌉], padded with zero bits."""
+    """Pack booleans [..., d] to uint8 [..., ⌈d/8⌉], padded with zero bits."""
     if flags.device.type == "cpu":
         return torch.from_numpy(np.packbits(flags.numpy(), axis=-1))
     return pack_by_torch(flags)
 
 
 def pack_signs(x: Tensor) -> Tensor:
-    """`pack(x >= 0)` for vectors x [..., d]. On a CPU numpy compares several times as fast as torch."""
+    """Return `pack(x >= 0)` for x [..., d]. On a CPU numpy compares several times as fast as torch."""
     by_numpy = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
     return pack(torch.from_numpy(np.greater_equal(x.numpy(), 0)) if by_numpy else x >= 0)
 
 
 def unpack(packed: Tensor, d: int) -> Tensor:
-    """The booleans [..., d] that `pack` was given, from uint8 [..., ⌈d/8⌉]."""
+    """Unpack the booleans [..., d] that `pack` packed, from uint8 [..., ⌈d/8⌉]."""
     if packed.device.type == "cpu":
         return torch.from_numpy(np.unpackbits(packed.numpy(), axis=-1, count=d)).view(torch.bool)
     return unpack_by_torch(packed, d)
 
 
 def unpack_signs(packed: Tensor, d: int, magnitude: Tensor) -> Tensor:
-    """m where `pack` was given true and −m elsewhere, [..., d], for magnitudes m [..., 1] and in their dtype.
+    """Return m for packed true and −m for false, [..., d], for magnitudes m [..., 1] and in their dtype.
 
-    Eight coordinates at a time, by what a byte stands for: a third of the time of unpacking and multiplying.
+    A table decodes a byte at a time, in a third of the time of unpacking and multiplying.
     """
     lead, octets = packed.shape[:-1], magnitude.unsqueeze(-1) * _signs(magnitude.dtype, magnitude.device)
     rows = torch.arange(lead.numel(), dtype=torch.int32, device=packed.device).view(*lead, 1)
@@ -68,9 +68,9 @@ def unpack_by_torch(packed: Tensor, d: int) -> Tensor:
 
 
 def pack_codes(codes: Tensor, bits: int) -> Tensor:
-    """Unsigned codes [..., d] below 2^bits, of any dtype, to uint8 [..., ⌈bits·d/8⌉].
+    """Pack unsigned codes [..., d] below 2^bits, of any dtype, to uint8 [..., ⌈bits·d/8⌉].
 
-    Every code's highest bit comes first; the last byte is padded with zero bits. 1 ≤ bits ≤ 31.
+    Every code's highest bit comes first, and the last byte is padded with zero bits. 1 ≤ bits ≤ 31.
     """
     if bits in (1, 8):
         return pack(codes.bool()) if bits == 1 else codes.to(torch.uint8)
@@ -79,7 +79,7 @@ def pack_codes(codes: Tensor, bits: int) -> Tensor:
 
 
 def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
-    """The codes [..., d] that `pack_codes` was given, as uint8, or as int32 where bits > 8."""
+    """Unpack the codes [..., d] that `pack_codes` packed, to uint8, or to int32 if bits > 8."""
     if bits in (1, 8):
         return unpack(packed, d).view(torch.uint8) if bits == 1 else packed
     chunk = _chunk(packed.device, -(-d // 8) * 8)
@@ -88,14 +88,14 @@ def unpack_codes(packed: Tensor, bits: int, d: int) -> Tensor:
 
 
 def unpack_values(packed: Tensor, values: Tensor, d: int) -> Tensor:
-    """values[code] for the codes [..., d] of 4 bits that `pack_codes` was given, two at a time; values [16]."""
+    """Return values[code] for packed codes [..., d] of 4 bits, two at a time. values: [16]."""
     pairs = torch.complex(values.repeat_interleave(16), values.repeat(16))
     found = pairs.index_select(0, packed.flatten().to(torch.int32))
     return torch.view_as_real(found).view(*packed.shape[:-1], -1)[..., :d].contiguous()
 
 
 def packed_shard(packed: Tensor, bits: int, shard: Shard) -> Tensor:
-    """What the codes of a shard, which begins on a whole byte, are packed to, out of those of the whole vector."""
+    """Cut the packed codes of a shard, which begins on a whole byte, out of the whole vector's."""
     return packed[..., bits * shard.begin // 8 : -(-bits * shard.end // 8)]
 
 
@@ -106,12 +106,12 @@ def _signs(dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def _chunk(device: torch.device, d: int) -> int:
-    """How many of d codes are taken at once: all of them on a GPU, whose kernels are better few and large."""
+    """Return how many of d codes to pack at once: all on a GPU, which is faster with few large kernels."""
     return CHUNK if device.type == "cpu" else max(d, 1)
 
 
 def _shifts(bits: int) -> range:
-    """The right shifts that move codes from one byte each to their positions in one packed byte."""
+    """Return the right shifts that move codes from one byte each to their positions in one packed byte."""
     return range(bits - 8, 8 // bits * (8 + bits) + bits - 8, 8 + bits)
 
 

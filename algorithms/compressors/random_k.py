@@ -1,4 +1,4 @@
-"""k coordinates at random."""
+"""Random k: k coordinates drawn at random."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from .top_k import Sparsifier
 
 class Sampled(NamedTuple):
     values: Tensor  # [..., k], in the dtype of x
-    seed: Tensor  # int64 [..., 1], from which the receiver draws the same indices
+    seed: Tensor  # int64 [..., 1]; the receiver draws the same indices from it
 
 
 @dataclass(frozen=True)
 class RandomK(Sparsifier):
     """C(x) keeps k coordinates drawn without replacement: k floats and a 64-bit seed, 32k + 64 bits.
 
-    Unscaled it is contractive with π = k/d; `unbiased` scales by d/k, so that E C(x) = x with ω = d/k − 1, and is
-    no longer contractive. Trials of one batch draw the same coordinates: the draw depends on (seed, direction,
-    worker, round) alone.
+    Unscaled it is contractive with π = k/d. `unbiased` scales by d/k: then E C(x) = x with ω = d/k − 1, and it is not
+    contractive. Trials of one batch draw the same coordinates, because the draw depends only on (seed, direction,
+    worker, round).
     """
 
     name = "random_k"
@@ -64,7 +64,7 @@ class RandomK(Sparsifier):
         return d / self.count(d) - 1 if self.unbiased else super().omega(d)
 
     def _sample(self, x: Tensor, shard: Shard, key: MessageKey | None) -> tuple[Tensor, Tensor, Tensor]:
-        """What is sent of x, the coordinates of the shard that it stands for, and the seeds on the CPU."""
+        """Return the sent values of x, their indices in the shard, and the seeds on the CPU."""
         if key is None:
             raise ValueError("random_k draws from a key: pass one that names seed, direction, round and workers")
         seed = key.seeds().unsqueeze(-1).expand(*x.shape[:-1], 1)
@@ -77,7 +77,7 @@ class RandomK(Sparsifier):
         return values if here is None else torch.where(here.any(-1, keepdim=True), values, 0), indices, seed
 
     def _draw(self, seed: Tensor, d: int) -> Tensor:
-        """The coordinates each seed stands for: int64 [..., k]."""
+        """Draw the coordinates of each seed: int64 [..., k]."""
         k = self.count(d)
         distinct, which = seed.cpu().unique(return_inverse=True)
         generators = [torch.Generator().manual_seed(s) for s in distinct.tolist()]

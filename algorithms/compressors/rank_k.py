@@ -15,19 +15,19 @@ from .base import Compressor
 class Factors(NamedTuple):
     p: Tensor  # orthonormal columns [..., Σ m·r], in the dtype of x
     right: Tensor  # Mᵀ P [..., Σ n·r]
-    others: Tensor  # what is no matrix, as it is
+    others: Tensor  # all other coordinates, uncompressed
 
 
 @dataclass(frozen=True)
 class RankK(Compressor):
     """C(M) = P(MᵀP)ᵀ with P = orth(MQ), Q standard normal, for every matrix m × n: 32r(m + n) bits.
 
-    What has one axis is sent as it is, 32 bits a coordinate, and r = min(`rank`, m, n). A filter is (out, all else).
-    Q is drawn for every message; P needs no Q to be read. C is a projection, so that ‖C(x) − x‖ ≤ ‖x‖ for every
-    draw, and on average it is shorter: contractive, with a π that no simple formula gives.
+    Tensors of one axis are sent uncompressed, 32 bits a coordinate, and r = min(`rank`, m, n). A filter is (out, all
+    else). Q is drawn for every message; decoding does not need it. C is a projection, so ‖C(x) − x‖ ≤ ‖x‖ for every
+    draw, and the mean is smaller. It is contractive, but no simple formula gives π.
 
-    Source: one power iteration of PowerSGD (Vogels, Karimireddy and Jaggi 2019) on a message of its own. There the
-    workers have P together, which takes two exchanges a round: that is the method `powersgd`.
+    Source: one power iteration of PowerSGD (Vogels, Karimireddy and Jaggi 2019), for every message alone. In PowerSGD
+    the workers share P, which takes two exchanges a round; see the method `powersgd`.
     """
 
     rank: int = 2  # r
@@ -67,11 +67,11 @@ class RankK(Compressor):
         return Split(self.layout, matrices_of(self.layout))
 
     def _sides(self, rows: bool) -> list[tuple[int, int]]:
-        """The shapes of P, or of MᵀP."""
+        """Return the shapes of P, or of MᵀP."""
         blocks = self._split.chosen
         return [(b.rows if rows else b.columns, min(self.rank, b.rows, b.columns)) for b in blocks]
 
     def _draw(self, key: MessageKey) -> Tensor:
-        """Q of all matrices side by side: [W, Σ n·r], or [Σ n·r] for the server's message."""
+        """Draw Q of all matrices, concatenated: [W, Σ n·r], or [Σ n·r] for the server's message."""
         count = sum(rows * columns for rows, columns in self._sides(rows=False))
         return key.draw(lambda it: torch.randn(count, dtype=torch.float64, generator=it, device="cpu"))

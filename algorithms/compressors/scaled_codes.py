@@ -1,4 +1,4 @@
-"""An integer for every coordinate, and one scale or one for every group of neighbours."""
+"""An integer code for every coordinate, with one scale or one per group of neighbours."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -25,8 +25,8 @@ class Codes(NamedTuple):
 class ScaledCodes(Shardable):
     """C(x) = scale · share(level) with a level in {−top, …, top} for every coordinate, share(±top) = ±1.
 
-    `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero. Where
-    the scale is not finite, C(x) is NaN.
+    `width` bits a coordinate and one float: width·d + 32 bits. The zero vector has scale 0 and stays zero. If the
+    scale is not finite, C(x) is NaN.
     """
 
     grain = 1
@@ -36,7 +36,7 @@ class ScaledCodes(Shardable):
 
     @property
     def top(self) -> int:
-        """The largest level; as many as `width` bits hold unless said otherwise, and one code to spare."""
+        """The largest level. By default `width` bits hold all levels, with one code unused."""
         return 2 ** (self.width - 1) - 1
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Codes:
@@ -53,7 +53,7 @@ class ScaledCodes(Shardable):
         return values
 
     def _unpack(self, payload: Codes, d: int) -> Tensor:
-        """The values [..., d] of the codes, in units of the scale."""
+        """Return the values [..., d] of the codes, in units of the scale."""
         levels = unpack_codes(payload.codes, self.width, d).to(torch.int32).sub_(self.top)
         return self._shares(levels, payload.scale.dtype)
 
@@ -68,7 +68,7 @@ class ScaledCodes(Shardable):
         return self.width * d + 32
 
     def _chunks(self, like: Tensor, d: int) -> Iterable[tuple[int, int]]:
-        """Begins and ends of parts of a vector that fit a CPU's cache."""
+        """Return begins and ends of parts that fit a CPU's cache."""
         places = self.cut_points(d) if like.device.type == "cpu" else ()
         every = max(CHUNK // places[0], 1) if places else 1
         return pairwise((0, *places[every - 1 :: every], d))
@@ -82,21 +82,21 @@ class ScaledCodes(Shardable):
         return shard.largest(x.abs())
 
     def _apply_scale(self, operation: Callable[[Tensor, Tensor], Tensor], x: Tensor, scale: Tensor) -> Tensor:
-        """An operation of every coordinate [..., d] and its scale."""
+        """Apply an operation to every coordinate [..., d] and its scale."""
         return operation(x, scale)
 
     @abstractmethod
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
-        """The levels, whole numbers of any dtype, of coordinates divided by the scale. May use their memory."""
+        """Return the levels, integers of any dtype, of coordinates divided by the scale. May reuse their memory."""
 
     def _shares(self, levels: Tensor, dtype: torch.dtype) -> Tensor:
-        """What levels stand for, in units of the scale. May use their memory."""
+        """Return the values of levels, in units of the scale. May reuse their memory."""
         return levels.to(dtype).div_(self.top)
 
 
 @dataclass(frozen=True)
 class GroupCodes(ScaledCodes):
-    """`ScaledCodes` of groups of `block` consecutive coordinates, the last perhaps shorter.
+    """`ScaledCodes` for groups of `block` consecutive coordinates. The last group may be shorter.
 
     `width` bits a coordinate and a float a group: width·d + 32⌈d/block⌉ bits.
     """
@@ -112,7 +112,7 @@ class GroupCodes(ScaledCodes):
         return Codes(super().cut(payload, shard).codes, payload.scale[..., begin:end])
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Codes:
-        if self.unbiased:  # a draw is of the whole vector
+        if self.unbiased:  # draws cover the whole vector
             return super().encode_shard(x, shard, key)
         parts = [super(GroupCodes, self).encode_shard(x[..., a:b], shard) for a, b in self._chunks(x, x.shape[-1])]
         return Codes(*(torch.cat(some, -1) for some in zip(*parts, strict=True)))
@@ -132,11 +132,11 @@ class GroupCodes(ScaledCodes):
         return self._group_scales(self._groups(x))
 
     def _group_scales(self, groups: Tensor) -> Tensor:
-        """The scales [..., G] of groups [..., G, block], filled up with zeros: ‖·‖∞ unless said otherwise."""
+        """Return the scales [..., G] of zero-padded groups [..., G, block]: by default ‖·‖∞."""
         return groups.abs().amax(-1)
 
     def _groups(self, x: Tensor) -> Tensor:
-        """x [..., d] as [..., G, block], filled up with zeros."""
+        """Reshape x [..., d] to [..., G, block], padded with zeros."""
         missing = -x.shape[-1] % self.block
         return (pad(x, (0, missing)) if missing else x).view(*x.shape[:-1], -1, self.block)
 
@@ -146,7 +146,7 @@ class GroupCodes(ScaledCodes):
 
 
 def powers_of_two(levels: Tensor, top: int, dtype: torch.dtype) -> Tensor:
-    """±2^{|level| − top} for levels in {−top, …, top}, and 0 for level 0."""
+    """Return ±2^{|level| − top} for levels in {−top, …, top}, and 0 for level 0."""
     powers = [2.0 ** (level - top) for level in range(1, top + 1)]
     return table((*(-power for power in reversed(powers)), 0.0, *powers), dtype, levels.device)[levels + top]
 
@@ -164,8 +164,8 @@ class UniformQuantize(ScaledCodes):
     """C(x) = ‖x‖∞ times the nearest multiple of 1/(2^{b−1} − 1) in [−1, 1], half to even: b·d + 32 bits, b = `bits`.
 
     2^b − 1 levels, 2 ≤ b ≤ 16.
-    Every error is at most ‖x‖∞/(2(2^{b−1} − 1)). Since 0 is a level it is also at most |x_j|, and the largest
-    coordinate has none: ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d.
+    Every error is at most ‖x‖∞/(2(2^{b−1} − 1)). Since 0 is a level, it is also at most |x_j|. The largest coordinate
+    has no error: ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d.
 
     Source: the weight quantizer of Quantized Adam with error feedback (Chen et al. 2021), in this project's reading:
     the range follows the vector, and half to even is our rule for ties.
@@ -188,13 +188,13 @@ class UniformQuantize(ScaledCodes):
 class LogQuantize(ScaledCodes):
     """C(x) = ‖x‖∞ times the nearest of {0, ±2⁰, ±2⁻¹, …, ±2⁻ᴷ}, K = 2^{b−1} − 2: b·d + 32 bits, b = `bits`.
 
-    2^b − 1 levels; of two that are equally near, the larger magnitude. 2 ≤ b ≤ 8: at 8 bits the smallest level is
-    2⁻¹²⁶, the smallest normal float32.
-    Since 0 is a level no coordinate's error exceeds the coordinate, and the largest one has none:
-    ‖C(x) − x‖² ≤ ‖x‖² − ‖x‖∞², so π ≥ 1/d. Coordinates of at least 2⁻ᴷ‖x‖∞ are off by at most a third of themselves.
+    2^b − 1 levels. Ties go to the larger magnitude. 2 ≤ b ≤ 8: at 8 bits the smallest level is 2⁻¹²⁶, the smallest
+    normal float32.
+    Since 0 is a level, no error exceeds its coordinate, and the largest coordinate has none: ‖C(x) − x‖² ≤ ‖x‖² −
+    ‖x‖∞², so π ≥ 1/d. The error of a coordinate of at least 2⁻ᴷ‖x‖∞ is at most a third of it.
 
     Source: the gradient quantizer of Quantized Adam with error feedback (Chen et al. 2021), in this project's
-    reading: as many powers of two as b bits can name, and our rule for ties.
+    reading: all powers of two that b bits can name, and our rule for ties.
     """
 
     width: int  # b

@@ -1,4 +1,4 @@
-"""Signs, with a scale and without, and means of them."""
+"""Signs, scaled and unscaled, and means of signs."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class Signs(NamedTuple):
 class ScaledSign(Shardable):
     """C(x) = s·sgn±(x) with s = ‖x‖₁/d (`norm: l1`) or s = ‖x‖₂/√d (`norm: l2`, 1-bit Adam's): d + 32 bits.
 
-    sgn±(0) = +1, because one bit has no third value; the CD-Adam authors' code sends 0 there and counts one bit.
+    sgn±(0) = +1, because one bit has no third value. The CD-Adam authors' code sends 0 and counts one bit.
     With l1, ‖C(x) − x‖² = ‖x‖² − ‖x‖₁²/d, so π = ‖x‖₁²/(d‖x‖²) ≥ 1/d.
-    With l2, ‖C(x) − x‖² = 2‖x‖²(1 − ‖x‖₁/(√d‖x‖)), which exceeds ‖x‖² when ‖x‖₁ < √d‖x‖/2: sparse vectors are
-    not contracted and Assumption 4.1 does not hold, whatever 1-bit Adam's analysis assumes.
+    With l2, ‖C(x) − x‖² = 2‖x‖²(1 − ‖x‖₁/(√d‖x‖)), which exceeds ‖x‖² if ‖x‖₁ < √d‖x‖/2. Sparse vectors are
+    then not contracted, and Assumption 4.1 does not hold, although 1-bit Adam's analysis assumes it.
 
     Source: CD-Adam, Algorithm 1 and footnote 3; 1-bit Adam (Tang et al. 2021) for l2.
     """
@@ -38,14 +38,14 @@ class ScaledSign(Shardable):
 
     @property
     def grain(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
-        return 1 if self.norm == "l1" else None  # its unit and its length are two passes over all shards
+        return 1 if self.norm == "l1" else None  # its unit and its length need two passes over all shards
 
     @property
     def contractive(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from an option
         return self.norm == "l1"
 
     def encode_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Signs:
-        scale = self._scale(x, shard)  # first, because a tile may stop here
+        scale = self._scale(x, shard)  # first: a tile may stop here
         return Signs(pack_signs(x), scale)
 
     def cut(self, payload: Signs, shard: Shard) -> Signs:
@@ -55,7 +55,7 @@ class ScaledSign(Shardable):
         return unpack_signs(payload.bits, d, payload.scale)
 
     def compress_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
-        # Many times faster on a CPU than a choice between s and −s.
+        # On a CPU many times faster than choosing between s and −s.
         scale = self._scale(x, shard)
         return torch.ge(x, 0, out=torch.empty_like(x)).mul_(2).sub_(1).mul_(scale)
 
@@ -74,13 +74,13 @@ class ScaledSign(Shardable):
 
 class Levels(NamedTuple):
     codes: Tensor  # uint8 [..., ⌈width·d/8⌉]
-    kind: Tensor  # [..., 0], no bytes: in the dtype of x, which the codes do not tell
+    kind: Tensor  # [..., 0], no bytes: it has the dtype of x
 
 
 class Unscaled(Shardable):
-    """A code of `width` bits for every coordinate, and nothing else: width·d bits.
+    """A code of `width` bits for every coordinate, without a scale: width·d bits.
 
-    ‖C(x) − x‖² is bounded by no share of ‖x‖²: neither contractive nor unbiased.
+    No multiple of ‖x‖² bounds ‖C(x) − x‖². It is neither contractive nor unbiased.
     """
 
     contractive = False
@@ -104,21 +104,21 @@ class Unscaled(Shardable):
 
     @abstractmethod
     def _codes(self, x: Tensor) -> Tensor:
-        """Whole numbers from 0 below 2^width, of any dtype."""
+        """Return integers from 0 to 2^width − 1, of any dtype."""
 
     @abstractmethod
     def _values(self, codes: Tensor) -> Tensor:
-        """What codes, in the dtype of x, stand for."""
+        """Return the values of codes, in the dtype of x."""
 
 
 @dataclass(frozen=True)
 class Sign(Unscaled):
     """C(x) = sgn±(x), +1 where x ≥ 0 and −1 elsewhere: d bits. With `zero` a third value, sgn(0) = 0: 2d bits.
 
-    Of the mean of n signs, which is exact and zero on a tie alone, it is the majority's vote; ties go to +1, or to 0.
-    One bit has no code for 0, so that C(0) ≠ 0.
+    Applied to a mean of n signs it is the majority's vote: the mean is exact, and zero only for a tie. A tie becomes
+    +1, or 0 with `zero`. One bit has no code for 0, so C(0) ≠ 0.
 
-    Source: signSGD with majority vote (Bernstein et al. 2019), whose code decodes ties and zeros to +1.
+    Source: signSGD with majority vote (Bernstein et al. 2019). Its code decodes ties and zeros to +1.
     """
 
     zero: bool = False  # true: 0 stays 0, for 2 bits a coordinate
@@ -139,13 +139,13 @@ class Sign(Unscaled):
 
 
 def check_signs(compressor: object) -> None:
-    """Raise ValueError for another compressor than signs: methods that vote take no other."""
+    """Raise ValueError unless the compressor is `Sign`, for methods that vote."""
     if not isinstance(compressor, Sign):
-        raise ValueError(f"{compressor}: a vote is of signs; take sign")
+        raise ValueError(f"{compressor}: this method votes on signs; take sign")
 
 
 def vote(tie: Literal["plus", "zero"]) -> Sign:
-    """What makes the majority's vote of a mean of signs, with +1 (`plus`) or 0 (`zero`) where it is tied.
+    """Return the compressor that turns a mean of signs into the majority's vote; a tie is +1 (`plus`) or 0 (`zero`).
 
     Raises ValueError for another word.
     """
@@ -155,9 +155,9 @@ def vote(tie: Literal["plus", "zero"]) -> Sign:
 
 @dataclass(frozen=True)
 class SignMean(Unscaled):
-    """C(x) is the nearest of the n + 1 values −1, −1 + 2/n, …, 1 that a mean of n signs takes: ⌈log₂(n+1)⌉·d bits.
+    """C(x) is the nearest of −1, −1 + 2/n, …, 1, the n + 1 values of a mean of n signs: ⌈log₂(n+1)⌉·d bits.
 
-    Such means cross exactly, bit for bit. For odd n there is no 0 among the values. n = `workers` ≤ 65,535.
+    Such means cross exactly, bit for bit. For odd n 0 is not among the values. n = `workers` ≤ 65,535.
     """
 
     workers: int
@@ -166,7 +166,7 @@ class SignMean(Unscaled):
 
     def __post_init__(self) -> None:
         if self.workers not in range(1, 2**16):
-            raise ValueError(f"workers={self.workers}: 1 to {2**16 - 1}, so that a code fits 16 bits")
+            raise ValueError(f"workers={self.workers}: must be 1 to {2**16 - 1}, so that a code fits 16 bits")
 
     @property
     def width(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]: follows from the workers
@@ -176,4 +176,4 @@ class SignMean(Unscaled):
         return ((x.clamp(-1, 1) + 1) * (self.workers / 2)).round()
 
     def _values(self, codes: Tensor) -> Tensor:
-        return (2 * codes - self.workers) / self.workers  # as a sum of signs divided by n: the same bits
+        return (2 * codes - self.workers) / self.workers  # same bits as a sum of signs divided by n

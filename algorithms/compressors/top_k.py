@@ -1,4 +1,4 @@
-"""Some k of the coordinates: the largest."""
+"""Top k: the k largest coordinates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .packing import pack_codes, unpack_codes
 from .shard import Shard, whole_shard
 
 MANY = 2**16
-"""Numbers in a vector from which on a CPU finds the largest faster by a sample."""
+"""From this length on, a sample finds the largest numbers faster on a CPU."""
 
 _SAMPLE = 2**15
 
@@ -28,14 +28,14 @@ RATIO = 0.016  # the CD-Adam paper's (section 7.2): about one bit a coordinate
 
 @dataclass(frozen=True)
 class Sparsifier(Shardable):
-    """Sends k of d coordinates: `k` itself, or max(1, ⌊ratio·d⌋) where `ratio` is given or neither is.
+    """Sends k of d coordinates: the option `k`, or max(1, ⌊ratio·d⌋).
 
     Unscaled it is contractive with π = k/d.
     """
 
     name: ClassVar[str]
 
-    varies = True  # how many of the k lie in a shard
+    varies = True  # the number of sent coordinates in a shard
 
     ratio: float | None = None  # share of the coordinates that are sent, k = max(1, ⌊ratio·d⌋); null: 0.016
     k: int | None = None  # a number of coordinates instead
@@ -44,7 +44,7 @@ class Sparsifier(Shardable):
         check_words(type(self), vars(self))
         if self.k is not None and self.ratio is not None:
             raise ValueError(
-                f"k={self.k}, ratio={self.ratio}: {self.name} takes one of the two, not both; set the other to null"
+                f"k={self.k}, ratio={self.ratio}: {self.name} takes only one of the two; set the other to null"
             )
         if self.k is not None and self.k < 1:
             raise ValueError(f"k={self.k}: {self.name} sends between 1 and d coordinates")
@@ -52,7 +52,7 @@ class Sparsifier(Shardable):
             raise ValueError(f"ratio={self.ratio}: {self.name} sends a share of the coordinates in (0, 1]")
 
     def count(self, d: int) -> int:
-        """k of d coordinates."""
+        """Return k for d coordinates."""
         return max(1, floored_share(RATIO if self.ratio is None else self.ratio, d)) if self.k is None else self.k
 
     def pi(self, d: int) -> float:
@@ -65,18 +65,18 @@ class Sparsifier(Shardable):
 
 class Sparse(NamedTuple):
     values: Tensor  # [..., k], in the dtype of x
-    indices: Tensor  # int32 [..., k], ascending, or packed, uint8; of a shard, from its beginning
+    indices: Tensor  # int32 [..., k], ascending, or packed, uint8; a shard counts from its begin
 
 
 @dataclass(frozen=True)
 class TopK(Sparsifier):
     """C(x) keeps the k largest |x_j| and drops the rest: k floats and k int32 indices, 64k bits.
 
-    32 bits an index is a convention: `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
+    32 bits an index is a convention. `index_bits: packed` sends and counts ⌈log₂ d⌉ (1 for d = 1), k(32 + ⌈log₂ d⌉).
     `elias_fano` sends ascending indices in 32k + k(l + 1) + ⌊(d−1)/2^l⌋ bits, l = max(0, ⌊log₂(d/k)⌋): about 8 an
     index at k = 0.016d. A sharded server cannot cut these.
-    Of equal magnitudes the lower index is kept; NaN counts as ∞. π = k/d. On shards the k-th largest magnitude is
-    found by counts over all of them for every byte of a float.
+    Of equal magnitudes the lower index is kept, and NaN counts as ∞. π = k/d. Shards find the k-th largest magnitude
+    by counting the values of each byte of a float over all shards.
     Source: Assumption 4.1's canonical example.
     """
 
@@ -138,7 +138,7 @@ class TopK(Sparsifier):
         return (indices if self.index_bits == 32 else unpack_codes(indices, _width(d), values.shape[-1])).long()
 
     def _keep(self, x: Tensor, shard: Shard) -> Tensor:
-        """Which coordinates are sent: bool [..., size], exactly k of them true in every whole vector."""
+        """Return which coordinates are sent: bool [..., size], with exactly k true in every whole vector."""
         magnitude = _magnitude(x)
         threshold, room = _threshold(magnitude, shard, self.count(shard.d))
         ties = magnitude == threshold
@@ -158,16 +158,16 @@ def _is_long(x: Tensor) -> bool:
 
 
 def _threshold(magnitude: Tensor, shard: Shard, k: int) -> tuple[Tensor, Tensor]:
-    """The k-th largest of the whole vector's magnitudes, [..., 1], and how many of those that equal it are among our
-    part of the k: int32 [..., 1], less than 1 where there are none."""
+    """Return the k-th largest magnitude of the whole vector [..., 1], and how many equal ones our shard sends: int32
+    [..., 1], below 1 for none."""
     if shard.is_whole:
         threshold = _largest(magnitude, k).amin(-1, keepdim=True)
         return threshold, k - (magnitude > threshold).sum(-1, keepdim=True, dtype=torch.int32)
     candidates = _largest(magnitude, min(k, shard.size))
-    pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # in the order of the numbers, where none is negative
+    pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # ordered like the numbers: none is negative
     found = pattern.new_zeros(*pattern.shape[:-1], 1)
-    left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin as `found`
-    # How many of these the shards before this one have among their candidates; one with more takes all that is left.
+    left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin with `found`
+    # The number of these among the candidates of earlier shards; one with more takes all that is left.
     before = torch.zeros_like(left)
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):
@@ -195,10 +195,10 @@ def _largest(magnitude: Tensor, k: int) -> Tensor:
 
 
 def largest_indices(size: Tensor, k: int) -> Tensor:
-    """Where the k largest of sizes [..., d] are, in order, of equal ones the lower: int64 [..., k], on the CPU.
+    """Return the ascending indices int64 [..., k] of the k largest sizes [..., d], on the CPU. Ties: the lower index.
 
-    A sample tells a bound that a few more than k exceed; only these are compared with each other. Where the sample
-    misleads, all are.
+    A sample gives a bound that slightly more than k sizes exceed, and only these are compared. If fewer than k exceed
+    it, all are compared.
     """
     rows = size.reshape(-1, size.shape[-1]).numpy()
     return torch.from_numpy(np.stack([_largest_of(row, k) for row in rows])).view(*size.shape[:-1], k)
@@ -207,7 +207,7 @@ def largest_indices(size: Tensor, k: int) -> Tensor:
 def _largest_of(row: np.ndarray, k: int) -> np.ndarray:
     sample = row[:: max(len(row) // _SAMPLE, 1)]
     expected = k / len(row) * len(sample)
-    rank = int(expected + 4 * expected**0.5) + 2  # four standard deviations beyond what is expected above the k-th
+    rank = int(expected + 4 * expected**0.5) + 2  # four standard deviations beyond the expected rank of the k-th
     places = np.arange(len(row))
     if rank < len(sample):
         above = np.flatnonzero(row >= np.partition(sample, -rank)[-rank])

@@ -90,7 +90,7 @@ class Update(ABC):
 
     @abstractmethod
     def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
-        """Return u' of x ← x − αu', and the new moments."""
+        """Return the direction of x ← x − α·direction, and the new moments."""
 
     def step(self, x: Tensor, u: Tensor, moments: Moments, lr: Lr, t: int) -> tuple[Tensor, Moments]:
         """Return x_{t+1} [*T, d] and the new moments."""

@@ -177,7 +177,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: compressed([torch.zeros(3, requires_grad=True)], "diloco"), "makes its own step"),
     (lambda: sparseloco(ChunkTopK(), SGD(), N, decay=1.5), r"decay=1.5: must lie in \[0, 1\]"),
     (lambda: sparseloco(ChunkTopKBins(value_bits=1), SGD(), N), "value_bits=1: chunk_top_k_bins takes 2 to 8"),
-    (lambda: sparseloco(ChunkTopKBins(1, 4), SGD(), N).check(8), "two would be lost"),
+    (lambda: sparseloco(ChunkTopKBins(1, 4), SGD(), N).check(8), "two become 0"),
     (lambda: sparta(TopK(k=1), SGD()), "sparta needs coordinates that every worker draws alike; take random_k"),
     (lambda: sparta(Blocks(TopK(k=1), (3, 4)), SGD()), "take random_k"),
     (lambda: sparta(RandomK(k=1, unbiased=True), SGD()), "random_k without `unbiased`"),

@@ -176,7 +176,7 @@ def test_a_coefficient_that_few_sent_is_not_made_small_by_the_others():
     assert torch.equal(SendersMean().aggregate_stacked(codec.encode(vectors[None]), codec, 4), expected[None])
     assert torch.equal(Mean().aggregate(payloads, codec, 4), vectors.sum(0) / 3)
     assert torch.equal(Mean().aggregate_stacked(codec.encode(vectors), codec, 4), vectors.sum(0) / 3)
-    with pytest.raises(ValueError, match=r"TopK.*: does not say which coordinates it sends, which a mean over"):
+    with pytest.raises(ValueError, match=r"TopK.*: has no `sent_mask`, which a mean over"):
         SendersMean().aggregate([TopK(k=1).encode(vectors)], TopK(k=1), 4)
 
 

@@ -319,7 +319,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: marina(THIRD, SGD()).check(problem.D), "needs p=, how often the coin shows heads, or d="),
     (lambda: dasha(TopK(k=2), SGD()), "DASHA needs an unbiased compressor"),
     (lambda: dasha(THIRD, SGD(), rate=1.5), r"rate=1.5: must lie in \[0, 1\]"),
-    (lambda: signum(TopK(k=2), SGD()), "a vote is of signs"),
+    (lambda: signum(TopK(k=2), SGD()), "this method votes on signs"),
     (lambda: signum(Sign(), SGD()).with_compressor(TopK(k=2)), "its step size is for that"),
     (lambda: distributed_lion(Sign(zero=True), SGD(), 3, "mean"), "combine=mean: "),
     (lambda: int_sgd(Integers(), SGD(), 128), "workers=128: 8 bits cannot hold a sum of so many integers"),

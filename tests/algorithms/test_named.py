@@ -94,5 +94,5 @@ def test_a_file_for_hydra_alone_is_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(module, "CONF", tmp_path)
     (tmp_path / "algorithm").mkdir()
     (tmp_path / "algorithm" / "mine.yaml").write_text("defaults:\n  - cd_adam\n")
-    with pytest.raises(ValueError, match=r"conf/algorithm/mine.yaml: its default 'cd_adam' is for Hydra alone"):
+    with pytest.raises(ValueError, match=r"conf/algorithm/mine.yaml: its default 'cd_adam' works only in Hydra"):
         load_method("mine")
