@@ -22,12 +22,12 @@ from .gather_broadcast import GatherBroadcast, raise_lost_contact
 from .nodes import Nodes
 from .sharded_server import ShardedServer
 
-_NUMBERS = 5  # of a header and of a verdict, before the flags of parameters
+_NUMBERS = 5  # in a header or verdict, before the flags of parameters
 BYTES = 8 * _NUMBERS
-"""Size of these numbers. Meters count neither them nor the flags, because they are not part of an algorithm."""
+"""Size of these numbers. Meters do not count them or the flags, because they are not part of an algorithm."""
 
 SHARDED_FROM = 2**22
-"""From this many coordinates times workers, a server on every rank is faster than one (benchmarks/README.md)."""
+"""Coordinates times workers from which servers on all ranks are faster than one (benchmarks/README.md)."""
 
 _FLAGS = 63  # flags of parameters per signed 64-bit number
 _BLOCKS, _COLUMNS = 61, 64  # layout of a digest; rows of 64 numbers are added at the speed of memory
@@ -66,18 +66,18 @@ class CheckedPayload(NamedTuple):
     payload: Payload
 
 
-_Wire = GatherBroadcast if TYPE_CHECKING else object  # one of two, see below
+_Wire = GatherBroadcast if TYPE_CHECKING else object  # two classes below have one each
 
 
 class Consistent(_Wire):
-    """A wire that compares ranks in every round. Either all ranks step or none does.
+    """Compares the ranks in every round. Either all ranks step or none does.
 
     A rank's header has the round, lr, a digest of x, a digest of parameters outside the optimizer, and one number for
-    its other settings and its readiness. One bit per parameter follows: whether it has a gradient. Every server
-    compares the headers of all ranks, and sends its verdict with the bits of all ranks, joined by or.
+    its other settings and its readiness. One flag per parameter follows: whether it has a gradient. Every server
+    compares the headers of all ranks, and sends its verdict with the flags of all ranks, joined by or.
 
-    nodes: the first rank of each exchanges its messages. parameters: the number of these bits. needs_all: whether a
-    round needs a gradient of every parameter. period: the number of steps from round to round.
+    nodes: the first rank of each exchanges its messages. parameters: the number of flags. needs_all: whether a
+    round needs a gradient of every parameter. period: the number of steps per round.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class Consistent(_Wire):
         Returns the server's payload, its new state, and the gradient flags of all ranks. If a rank is not ready or
         gradients are missing (see `may_step`), the round is skipped: the payload is None and the state unchanged.
 
-        x [d]: this rank's parameters before round t. settings: everything else that must be equal on all ranks,
+        x [d]: this rank's parameters before round t. settings: all other values that must be equal on all ranks,
         compared as text. replicated: a digest of parameters outside the optimizer. gradient_flags: bit i is set if
-        parameter i has a gradient. digest_of_x: the parameters' digest, if x is only a vector of their form.
+        parameter i has a gradient. digest_of_x: the parameters' digest, if x is only a template.
         Raises Disagreement, on every rank except those that refuse, and LostContact.
         """
         of_settings = keyed_seed(str(settings)) >> 2 << 2
@@ -181,10 +181,10 @@ class ConsistentShardedServer(Consistent, ShardedServer):
 def connect(
     algorithm: GroupedAlgorithms, seed: int, nodes: Nodes, parameters: int = 0, needs_all: bool = False
 ) -> ConsistentGatherBroadcast | ConsistentShardedServer:
-    """The faster wire: one server for few coordinates, one on every rank for many. Arguments as for `Consistent`."""
+    """Return the faster wire: one server for few coordinates, else one per rank. Arguments as for `Consistent`."""
     given = algorithm, seed, nodes, parameters, needs_all
     if nodes.size > 1 and nodes.size * sum(algorithm.sizes) >= SHARDED_FROM:
-        with suppress(ValueError):  # for a compressor that needs the whole vector
+        with suppress(ValueError):  # a compressor needs the whole vector
             return ConsistentShardedServer(*given)
     return ConsistentGatherBroadcast(*given)
 
@@ -197,7 +197,7 @@ def may_step(gradient_flags: int, parameters: int, needs_all: bool) -> bool:
 def check_consistency(device: torch.device, group: dist.ProcessGroup | None = None, **quantities: object) -> None:
     """Compare quantities between the ranks of a group, as text, in one collective.
 
-    Raises Disagreement on every rank where they differ, and LostContact.
+    Raises Disagreement on every rank if they differ, and LostContact.
     """
     mine = torch.tensor([keyed_seed(str(value)) for value in quantities.values()], device=device)
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
@@ -211,10 +211,10 @@ def check_consistency(device: torch.device, group: dist.ProcessGroup | None = No
 
 
 def digest(vector: Tensor, blocks: int = _BLOCKS) -> int:
-    """A 64-bit hash of a vector [d] of any dtype, in one pass.
+    """Return a 64-bit hash of a vector [d] of any dtype, in one pass.
 
-    It sums the bits as integers, by block and column, and hashes the sums. One changed bit changes one sum. Swapping
-    two coordinates of the same block and column goes unseen. Fewer blocks are faster for short vectors.
+    It sums the bits as integers, by block and column, and hashes the sums. One changed bit changes one sum. It does
+    not detect swapped coordinates of the same block and column. Fewer blocks are faster for short vectors.
     """
     raw = vector.contiguous().view(torch.uint8)
     raw = raw.clone() if raw.storage_offset() % 8 else raw
@@ -226,17 +226,17 @@ def digest(vector: Tensor, blocks: int = _BLOCKS) -> int:
 
 
 def digest_of_all(tensors: Iterable[Tensor]) -> int:
-    """A digest of tensors of any shapes and dtypes, without copies of contiguous ones."""
+    """Return a digest of tensors of any shapes and dtypes, without copying contiguous ones."""
     return keyed_seed(*(digest(tensor.detach().flatten(), blocks=8) for tensor in tensors))
 
 
 def is_finite(vector: Tensor) -> bool:
-    # The sum of squares is the fastest pass; where it is not finite it may have overflowed.
+    # The sum of squares is the fastest pass, but it may overflow.
     return isfinite(vector.dot(vector).item()) or bool(vector.isfinite().all())
 
 
 def _verdict(headers: list[list[int]]) -> list[int]:
-    """The numbers of a verdict: its kind, then the rank that differs, its value, the others' value, and 0."""
+    """Return the numbers of a verdict: its kind, the rank that differs, its value, the others' value, and 0."""
     same = [[*header[:-1], header[-1] >> 2] for header in headers]
     if found := _first_difference(same):
         rank, index = found
@@ -261,7 +261,7 @@ def _disagreement(quantity: str, rank: int, t: int, theirs: int, expected: int) 
 
 
 def _first_difference(rows: list[list[int]]) -> tuple[int, int] | None:
-    """The first rank with another value than most, and the index of the value; None where all rows are equal."""
+    """Return the first rank with another value than most, and the value's index; None if all rows are equal."""
     for index, values in enumerate(zip(*rows, strict=True)):
         expected = _most_common(values)
         for rank, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""A round's two messages over torch.distributed."""
+"""Gather and broadcast: the two messages of a round over torch.distributed."""
 
 import math
 import os
@@ -19,11 +19,11 @@ from ..utils.seeding import MessageKey
 
 
 class LostContact(ConnectionError):
-    """Another process of the group ended, or did not answer in time."""
+    """Another process of the group ended or did not answer in time."""
 
 
 def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
-    """This process's rank in a group and the group's size; None: the default group. Raises ValueError for no rank."""
+    """Return this process's rank in a group and the group's size. None: the default group. Raises ValueError."""
     if not (dist.is_available() and dist.is_initialized()):
         raise ValueError("there is no process group yet: call torch.distributed.init_process_group before")
     if (rank := dist.get_rank(group)) < 0:
@@ -43,7 +43,7 @@ def warn_if_alone(nodes: object) -> None:
 
 
 def check_not_alone(nodes: object) -> None:
-    """Raise ValueError if there are several ranks, but `nodes` is None: there was no process group at the start."""
+    """Raise ValueError if there are several ranks, but `nodes` is None: at the start there was no process group."""
     if nodes is None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         raise ValueError(
             "this optimizer was made before the process group, so every rank would train alone: make it after "
@@ -53,25 +53,25 @@ def check_not_alone(nodes: object) -> None:
 
 @contextmanager
 def raise_lost_contact() -> Iterator[None]:
-    """Raises LostContact where a collective fails."""
+    """Raise LostContact if a collective fails in the block."""
     try:
         yield
-    except RuntimeError as error:  # torch's own DistBackendError among them; its first line names the reason
+    except RuntimeError as error:  # or its subclass DistBackendError; the first line has the reason
         reason = str(error).partition("\n")[0].partition(". This is")[0]
-        raise LostContact(re.sub(r"\[\S+\.cc:\d+\] ", "", reason)) from error  # without places in gloo's source
+        raise LostContact(re.sub(r"\[\S+\.cc:\d+\] ", "", reason)) from error  # without line numbers of gloo's source
 
 
 class GatherBroadcast:
-    """Carries the payloads of all ranks' workers, in worker order, to the server on rank 0, and its payload back.
+    """Gathers all workers' payloads, in worker order, on rank 0, the server, and broadcasts its payload.
 
-    In each direction a payload is one tensor of bytes, as many as `payload_bytes` counts. Ranks with fewer workers
-    send as many bytes as those with most.
+    A payload is one tensor of bytes, and `payload_bytes` counts them. Ranks with fewer workers pad theirs to the size
+    of the others'.
 
-    algorithm: makes and reads the messages. A method of several stages has one for each stage.
+    algorithm: encodes and decodes the messages. Each stage of a method has its own.
     shares: the number of messages of every rank; None: all ranks have as many as this one.
     """
 
-    own_shards = ()  # shards; rank 0 serves the whole vector
+    own_shards = ()  # rank 0 serves the whole vector
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class GatherBroadcast:
         self._known: dict[Any, Any] = {}
 
     def start_server(self, x: Tensor) -> Any:
-        """This rank's state of the server before round 1, for parameters x [*T, d]; None where it has none."""
+        """Return the server's state before round 1, for parameters x [*T, d]; None if this rank has no server."""
         algorithm: Any = self.algorithm
         return algorithm.start_server(x) if self.rank == 0 else None
 
@@ -96,7 +96,7 @@ class GatherBroadcast:
         None on other ranks.
         Raises LostContact.
         """
-        axis = x.dim() - 1  # of the workers, after those of the trials
+        axis = x.dim() - 1  # of the workers, after the trials'
         gathered = gather(to_bytes(up, axis + 1), axis, self.group, self.shares)
         if gathered is None:
             [down] = self._templates(x, t)
@@ -108,14 +108,14 @@ class GatherBroadcast:
         return self._join([broadcast(down, self.group)], t), server
 
     def template(self, x: Tensor, t: int) -> Payload:
-        """A payload of the form that `exchange` returns in round t."""
+        """Return a payload with the form of `exchange`'s result in round t."""
         return self._join(self._templates(x, t), t)
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
         return self.algorithm.server(payloads, server, t, self.seed)
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
-        """For each server, a payload of the shapes and dtypes that it sends in round t, to receive into."""
+        """Return a payload for each server, with the shapes and dtypes of its message in round t, to receive into."""
         codec = self.algorithm.downlink.codec(t)
         key = codec, x.shape[-1]
         if key not in self._known:
@@ -123,7 +123,7 @@ class GatherBroadcast:
         return [self._known[key]]
 
     def _join(self, answers: Sequence[Payload], t: int) -> Payload:
-        """The whole message, joined from the servers' parts."""
+        """Join the servers' parts to the whole message."""
         [down] = answers
         return down
 
@@ -131,9 +131,9 @@ class GatherBroadcast:
 def gather(
     part: Tensor, axis: int, group: dist.ProcessGroup | None = None, shares: Sequence[int] | None = None
 ) -> list[Tensor] | None:
-    """All ranks' parts, in the order of ranks, on rank 0; None on the others.
+    """Gather all ranks' parts, in the order of ranks, on rank 0. Returns None on the others.
 
-    shares: the size of every rank's part along `axis`; None: all as this one. Raises LostContact.
+    shares: the size of every rank's part along `axis`; None: all are equal. Raises LostContact.
     """
     shares = shares or [part.shape[axis]] * dist.get_world_size(group)
     if missing := max(shares) - part.shape[axis]:  # a collective takes parts of one size
@@ -141,7 +141,7 @@ def gather(
         part = torch.cat([part, more], axis)
     first = dist.get_rank(group) == 0
     parts = [torch.empty_like(part) for _ in shares] if first else None
-    if part.numel():  # on all ranks alike: an empty message, as of a stage without matrices, is not sent
+    if part.numel():  # an empty message, as in a stage without matrices, is not sent by any rank
         with raise_lost_contact():
             dist.gather(part, parts, group=group, group_dst=0)
     return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
@@ -160,16 +160,15 @@ def broadcast(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
 
 
 def to_bytes(payload: Payload, lead: int) -> Tensor:
-    """A payload whose tensors share `lead` leading axes as uint8 [*leading, bytes], always of memory of its own."""
+    """Copy a payload to uint8 [*leading, bytes]. Its tensors share `lead` leading axes."""
     parts = [tensor.unsqueeze(-1) if tensor.dim() == lead else tensor.flatten(lead) for tensor in tensors(payload)]
     return torch.cat([part.contiguous().view(torch.uint8) for part in parts], -1)
 
 
 def from_bytes(message: Tensor, like: Payload, lead: int) -> Payload:
-    """The payload that `to_bytes` was given, for a `like` of the same trailing shapes and dtypes.
+    """The inverse of `to_bytes`, for a `like` with the same trailing shapes and dtypes.
 
-    Its tensors are views of the message where they can be: a dtype of several bytes cannot be read from an address
-    that is not a multiple of them.
+    Its tensors are views of the message if aligned: the address must be a multiple of the dtype's size.
     """
     parts, begin = [], 0
     for tensor in tensors(like):
@@ -183,5 +182,5 @@ def from_bytes(message: Tensor, like: Payload, lead: int) -> Payload:
 
 
 def nbytes(payload: Payload, lead: int) -> int:
-    """The bytes of one message, for a payload whose tensors share `lead` leading axes."""
+    """Return the bytes of one message of a payload whose tensors share `lead` leading axes."""
     return sum(math.prod(tensor.shape[lead:]) * tensor.element_size() for tensor in tensors(payload))

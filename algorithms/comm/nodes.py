@@ -1,4 +1,4 @@
-"""Two levels of a process group: dense between the ranks of a node, compressed between nodes."""
+"""Two-level process groups: dense inside a node, compressed between nodes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ class Nodes:
     The ranks of a node average their gradients. The first one `leads`: it exchanges messages with the other nodes.
 
     rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. count: the
-    number of ranks in a node. group: the ranks with this rank's place in all nodes. order: all ranks of the process
+    number of ranks in a node. group: the ranks in the same place of all nodes. order: all ranks of the process
     group, node by node.
 
     Raises ValueError on all ranks unless every rank is in exactly one node and all nodes have the same size. Raises

@@ -1,4 +1,4 @@
-"""A round's two messages over torch.distributed, with a server for part of the coordinates on every rank."""
+"""A round over torch.distributed with a sharded server: every rank serves part of the coordinates."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .tiled import has_tiles, require_shardable, restrict_to_shard, serve
 
 
 def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
-    """Places 0, …, d that cut a vector of d coordinates into shards of about equal size, at most one per rank.
+    """Return places 0, …, d that cut a vector into shards of about equal size, at most one per rank.
 
-    Raises ValueError for a method or a compressor that needs the vector as a whole.
+    Raises ValueError for a method or a compressor that needs the whole vector.
     """
     if not (allowed := _allowed_cuts(algorithm, d)):
         return 0, d
@@ -34,16 +34,16 @@ def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
 
 
 def _allowed_cuts(algorithm: Algorithm, d: int) -> list[int]:
-    """Places where a vector may be cut.
+    """Return the places where a vector may be cut.
 
     Its compressors must allow them. If both directions are dense, or the server clips by the norm of all coordinates,
-    they must lie between pieces. Raises ValueError if the method or a channel may need the whole vector.
+    they must be between pieces. Raises ValueError if the method or a channel may need the whole vector.
     """
     for part in (algorithm, algorithm.uplink, algorithm.downlink):
         if not vars(type(part)).get("is_coordinatewise"):
             raise ValueError(
                 f"{type(part).__name__}: may need the whole vector, but a sharded server has only parts; "
-                "take cluster.server=rank0, or say is_coordinatewise = True in the class"
+                "take cluster.server=rank0, or set is_coordinatewise = True in the class"
             )
     if type(algorithm).server is not Algorithm.server:
         raise ValueError(f"{type(algorithm).__name__}: has a server of its own; take cluster.server=rank0")
@@ -55,10 +55,10 @@ def _allowed_cuts(algorithm: Algorithm, d: int) -> list[int]:
 
 
 class Exchange(NamedTuple):
-    """A round with a sharded server: the largest number of serving ranks, and the number of successive messages.
+    """A round with a sharded server: the largest number of servers, and the number of successive messages.
 
-    One message goes up and one down. If the size of a message `varies`, its length goes before it. Servers also
-    exchange numbers that depend on whole vectors.
+    One message goes up and one down. If a message's size `varies`, its length is sent first. Servers also exchange
+    numbers that depend on whole vectors.
     """
 
     servers: int
@@ -67,7 +67,7 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True)
 class _RecordingShard(Shard):
-    """A shard that records what it asks the other servers, and answers with its own numbers for them."""
+    """A shard that records its questions to the other servers, and uses its own numbers as their answers."""
 
     asked: list[Tensor]
 
@@ -77,7 +77,7 @@ class _RecordingShard(Shard):
 
 
 def describe_exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Exchange:
-    """The exchange of a method after its dense rounds. A method that needs the whole vector has one server."""
+    """Return the exchange of a method after its dense rounds. A method that needs the whole vector has one server."""
     try:
         servers, half = len(_allowed_cuts(algorithm, d)) + 1, _RecordingShard(cuts(algorithm, d, 2), 0, [])
     except ValueError:
@@ -89,15 +89,15 @@ def describe_exchange(algorithm: Algorithm, d: int, dtype: torch.dtype) -> Excha
 
 
 class ShardedServer:
-    """Carries every shard of all workers' payloads to the rank that serves it, and the servers' answers to all.
+    """Sends every shard of all workers' payloads to its server, and the servers' answers to all ranks.
 
     Rank r serves shard r of each part and holds its state. Ranks beyond a part's last shard do not serve it. Servers
-    exchange the numbers that depend on whole vectors. Apart from that, the messages are those to one server, except
-    that every server receives their scales, and their lengths if the size `varies`.
+    exchange the numbers that depend on whole vectors. Every server receives the messages' scales, and their lengths
+    if the size `varies`. The rest is as with one server.
 
     With `is_tiled`, servers write into their states, tile by tile, and answers are not decoded here.
 
-    algorithm: one or more, each with its part of the vector. shares: how many workers every rank has; None: one each.
+    algorithm: one or more, each with its part of the vector. shares: every rank's number of workers; None: 1.
     Raises ValueError if a part needs the whole vector.
     """
 
@@ -122,7 +122,7 @@ class ShardedServer:
         self.is_tiled = False
 
     def start_server(self, x: Tensor) -> tuple[ServerState | None, ...]:
-        """This rank's states before round 1, for parameters x [*T, d]; None for parts that it does not serve."""
+        """Return this rank's states before round 1, for parameters x [*T, d]; None for parts it does not serve."""
         own = zip(self.algorithm.parts, self.own_shards, x.split(self.algorithm.sizes, -1), strict=True)
         return tuple(
             part.start_server(vector[..., shard.begin : shard.end].clone()) if shard else None
@@ -135,7 +135,7 @@ class ShardedServer:
         x [*T, d] is any vector of the run's shape and dtype. `server` is this rank's state of every part. Raises
         LostContact.
         """
-        axis = x.dim() - 1  # of the workers, after those of the trials
+        axis = x.dim() - 1  # of the workers, after the trials'
         payloads = self._send_to_servers(up, axis, t)
         down: Payload = ()
         if self.rank < self._servers:
@@ -161,7 +161,7 @@ class ShardedServer:
         return tuple(answers), tuple(states)
 
     def _send_to_servers(self, up: Payload, axis: int, t: int) -> list[Payload]:
-        """The payloads of all workers for this server. Empty if this rank serves nothing."""
+        """Send payloads to all servers. Returns all workers' payloads for this one; empty if it serves nothing."""
         codec = self.algorithm.uplink.codec(t)
         parts = [self._cut(up, codec, server) for server in range(self._servers)]
         mine = parts[self.rank] if self.rank < self._servers else ()
@@ -175,7 +175,7 @@ class ShardedServer:
         return [rebuild(like, row) for like, of_workers in zip(likes, rows, strict=True) for row in of_workers]
 
     def _send_to_all(self, down: Payload, x: Tensor, t: int) -> list[Payload]:
-        """The answers of all servers."""
+        """Send this server's answer to all ranks. Returns the answers of all servers."""
         axis, likes = x.dim() - 1, self._templates(x, t)
         if _varies(self.algorithm.downlink.codec(t)):
             told = self._gather_from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
@@ -190,7 +190,7 @@ class ShardedServer:
     def _swap(
         self, messages: Sequence[Sequence[Tensor]], likes: Sequence[Payload], leads: Sequence[Sequence[int]]
     ) -> list[Payload]:
-        """Send each of the first ranks its messages, and return the payloads that they sent to this rank.
+        """Send each of the first ranks its messages, and return their payloads for this rank.
 
         A payload has the form of its `like`, with the leading axes `leads`.
         """
@@ -208,11 +208,11 @@ class ShardedServer:
         return [rebuild(like, flat) for like in likes]
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
-        """For each server, a payload of the shapes and dtypes that it sends in round t."""
+        """Return a payload for each server, with the shapes and dtypes of its message in round t."""
         return self._answers(x, t)
 
     def _answers(self, x: Tensor, t: int) -> list[Payload]:
-        """For each server, a payload of the form of its answer in round t."""
+        """Return a payload for each server, with the form of its answer in round t."""
         codec = self.algorithm.downlink.codec(t)
         if codec not in self._known:
             like = codec.encode(torch.zeros_like(x), MessageKey.none())
@@ -220,12 +220,12 @@ class ShardedServer:
         return self._known[codec]
 
     def _cut(self, payload: Payload, codec: Parts, server: int) -> Payload:
-        """A server's part of a payload of all coordinates."""
+        """Cut a server's part out of a payload of all coordinates."""
         own = zip(codec.compressors, payload, self._shards(server), strict=True)
         return tuple(require_shardable(one).cut(part, shard) if shard else () for one, part, shard in own)
 
     def _join(self, answers: Sequence[Payload], t: int) -> Payload:
-        """The decoded message of every part, joined from the servers' shards."""
+        """Join the servers' shards to the decoded message of every part."""
         if self.is_tiled:
             return tuple(answers)
         found: list[list[Tensor]] = [[] for _ in self.cuts]
@@ -242,7 +242,7 @@ class ShardedServer:
         return [self._shards(server) for server in range(self._servers)]
 
     def _shards(self, server: int) -> list[_Served | None]:
-        """A server's shard of every part."""
+        """Return a server's shard of every part."""
         return [_Served(one, server, self.group) if server < len(one) - 1 else None for one in self.cuts]
 
 
@@ -253,13 +253,13 @@ def swap_messages(
     each: int = 1,
     kept: dict[int, Tensor] | None = None,
 ) -> list[Tensor]:
-    """Send messages [*] to the first ranks of a group, and return the messages that they sent to this rank.
+    """Send messages [*] to the first ranks of a group, and return their messages for this rank.
 
-    Every rank gets the next `each` messages. sizes: the number of elements of each arriving message. kept: buffers
-    for them, which this function adds and enlarges.
+    Every rank gets the next `each` messages. sizes: the number of elements of each arriving message. kept: their
+    buffers, which this function adds and enlarges.
 
-    All receives are posted before anything is sent. gloo's all_to_all_single does not do so and takes up to twice as
-    long; its all_gather goes round a ring. Raises LostContact.
+    All receives are posted before anything is sent. gloo's all_to_all_single posts them later and takes up to twice
+    as long; its all_gather uses a ring. Raises LostContact.
     """
     mine, arrived = dist.get_rank(group), []
     for index, size in enumerate(sizes):
@@ -308,7 +308,7 @@ def _elements(payload: Payload) -> list[Payload]:
 
 
 def _messages(payload: Payload, lead: int) -> list[Tensor]:
-    """The bytes [*] of every element of a payload. A single contiguous tensor is not copied."""
+    """Return the bytes [*] of every element of a payload. A single contiguous tensor is not copied."""
     found = []
     for one in _elements(payload):
         [*parts] = tensors(one)
@@ -327,6 +327,6 @@ def _sizes(payload: Payload) -> Tensor:
 
 
 def _resize(payload: Payload, sizes: list[int]) -> Payload:
-    """A payload of the same form, with these sizes of the tensors' last axes."""
+    """Return a payload of the same form, with these sizes of the tensors' last axes."""
     parts = zip(tensors(payload), sizes, strict=True)
     return rebuild(payload, (tensor.new_empty(*tensor.shape[:-1], size) for tensor, size in parts))

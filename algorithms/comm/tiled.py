@@ -1,4 +1,4 @@
-"""Messages made and read tile by tile: tiles fit the cache, and vectors of all coordinates are written in place."""
+"""Encode and decode messages tile by tile: tiles fit the cache, and whole vectors are written in place."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def decode_tiles(channel: Channel, shard: Shard, payload: Payload, t: int) -> It
 def run_by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
     """Run a function for every tile of a shard.
 
-    It stops if it asks its tile for a number of the whole vector, such as a norm. With this number it runs again for
-    every tile. It writes only after the last such number.
+    A call stops at a number of the whole vector, such as a norm. With this number it runs again for every tile. It
+    writes only after the last such number.
     """
     all_tiles, results = tiles_of(shard), []
     while True:
@@ -101,13 +101,13 @@ def run_by_tile(shard: Shard, run: Callable[[Shard], None]) -> None:
 
 
 def tiles_of(shard: Shard) -> list[tiles.Tile]:
-    """The shard's tiles. Each consists of whole pieces."""
+    """Return the shard's tiles. Each consists of whole pieces."""
     edges = [*range(shard.begin, shard.end, max(tiles.TILE, piece(shard.d))), shard.end]
     return [tiles.Tile(begin, end, shard.d) for begin, end in pairwise(edges)]
 
 
 def restrict_to_shard(algorithm: Algorithm, shard: Shard) -> Algorithm:
-    """The algorithm for vectors on a shard."""
+    """Return the algorithm for vectors on a shard."""
     return algorithm.with_compressors(lambda one: ShardCompressor(one, shard))
 
 
@@ -131,7 +131,7 @@ class ShardCompressor(Wrapper):
 
 
 def require_shardable(compressor: Compressor) -> Shardable:
-    """The compressor itself. Raises ValueError where it needs the vector as a whole."""
+    """Return the compressor. Raises ValueError if it needs the whole vector."""
     if not isinstance(compressor, Shardable):
         raise ValueError(
             f"{compressor}: needs the whole vector, but a sharded server has only parts; take "
@@ -141,7 +141,7 @@ def require_shardable(compressor: Compressor) -> Shardable:
 
 
 def _relative_to(tile: Shard, shard: Shard) -> Shard:
-    """The tile, counted from the shard's first coordinate."""
+    """Return the tile with coordinates counted from the shard's begin."""
     return Shard((0, tile.begin - shard.begin, tile.end - shard.begin, shard.size), 1)
 
 

@@ -1,4 +1,4 @@
-"""Parameter tensors, with shapes and roles, as blocks of one flat vector."""
+"""Layout of parameter tensors in one flat vector, with shapes and roles."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import torch
 from torch import Tensor
 
 Role = Literal["matrix", "vector", "embedding", "head"]
-"""What a tensor is for, which its shape does not tell: a matrix leads from one hidden layer to another, as filters
-do; an embedding reads the input, a head gives the output; biases and the scales of norms are vectors."""
+"""The purpose of a tensor. A matrix or filter leads from one hidden layer to another, an embedding reads the input,
+and a head gives the output. Biases and the scales of norms are vectors."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """A parameter tensor: the coordinates `offset` to `offset + size` of a vector, in the order of its indices.
+    """A parameter tensor: the coordinates `offset` to `offset + size` of a vector, in index order.
 
-    As a matrix it has m rows, its first axis, and n columns, all other axes together.
+    As a matrix it has m rows, the first axis, and n columns, all other axes together.
     """
 
     name: str
-    shape: tuple[int, ...]  # as it lies in the vector
+    shape: tuple[int, ...]  # in the vector
     role: Role
     offset: int
 
@@ -40,16 +40,16 @@ class Block:
         return self.size // self.shape[0]
 
     def view(self, vectors: Tensor) -> Tensor:
-        """Its part of vectors [..., d] as matrices [..., m, n]: a view."""
+        """View its part of vectors [..., d] as matrices [..., m, n]."""
         return vectors[..., self.offset : self.offset + self.size].unflatten(-1, (self.rows, self.columns))
 
 
 Layout = tuple[Block, ...]
-"""The blocks of a vector from its first coordinate to its last; () where nobody knows them yet."""
+"""The blocks of a vector, from its first coordinate to its last; () if unknown."""
 
 
 def laid_out(tensors: Iterable[tuple[str, tuple[int, ...], Role]]) -> Layout:
-    """The layout of tensors side by side, of which each has a name, a shape and a role."""
+    """Return the layout of consecutive tensors, each given by name, shape and role."""
     blocks: list[Block] = []
     for name, shape, role in tensors:
         blocks.append(Block(name, tuple(shape), role, blocks[-1].offset + blocks[-1].size if blocks else 0))
@@ -57,24 +57,24 @@ def laid_out(tensors: Iterable[tuple[str, tuple[int, ...], Role]]) -> Layout:
 
 
 def vector_layout(sizes: Iterable[int]) -> Layout:
-    """The layout of tensors of which the sizes alone are known."""
+    """Return the layout of tensors with only known sizes, as vectors."""
     return laid_out((f"tensor {number}", (size,), "vector") for number, size in enumerate(sizes))
 
 
 def with_ends(layout: Layout) -> Layout:
-    """The first of the matrices as an embedding and the last as the head, where layers follow one another."""
+    """Make the first matrix an embedding and the last the head, for consecutive layers."""
     matrices = [block for block in layout if block.role == "matrix"]
     ends: dict[Block, Role] = {**dict.fromkeys(matrices[:1], "embedding"), **dict.fromkeys(matrices[-1:], "head")}
     return tuple(replace(block, role=ends.get(block, block.role)) for block in layout)
 
 
 def matrices_of(layout: Layout) -> Layout:
-    """Its blocks of two axes or more, whatever their roles."""
+    """Return the blocks with at least two axes, of any role."""
     return tuple(block for block in layout if len(block.shape) > 1)
 
 
 def check_layout(layout: Layout, d: int) -> None:
-    """Raise ValueError unless these are the blocks of vectors of d coordinates."""
+    """Raise ValueError unless the blocks have d coordinates in all."""
     if not layout:
         raise ValueError(
             "needs layout=, the shapes and roles of the parameter tensors, which a task declares (Task.layout, "
@@ -86,22 +86,22 @@ def check_layout(layout: Layout, d: int) -> None:
 
 @dataclass(frozen=True)
 class Split:
-    """A vector as two: the coordinates of chosen blocks, and all others."""
+    """Splits vectors into the coordinates of chosen blocks and all others."""
 
     layout: Layout
     chosen: Layout
 
     @property
     def others(self) -> Layout:
-        """The blocks that are not chosen."""
+        """All other blocks."""
         return tuple(block for block in self.layout if block not in self.chosen)
 
     def separate(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Of vectors [..., d] the chosen coordinates [..., c], and the others [..., d − c]."""
+        """Split vectors [..., d] into the chosen coordinates [..., c] and the others [..., d − c]."""
         return _concatenate(vectors, self.chosen), _concatenate(vectors, self.others)
 
     def join(self, chosen: Tensor, others: Tensor) -> Tensor:
-        """The vectors that `separate` was given."""
+        """The inverse of `separate`."""
         parts = {
             **dict(zip(self.chosen, chosen.split([block.size for block in self.chosen], -1), strict=True)),
             **dict(zip(self.others, others.split([block.size for block in self.others], -1), strict=True)),

@@ -1,4 +1,4 @@
-"""Options that are one of a few words."""
+"""Check options with a few allowed words."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -6,9 +6,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 def check_words(owner: Callable, values: Mapping[str, object]) -> None:
-    """Raise ValueError where one of these values is none of the words that its Literal names.
+    """Raise ValueError if a value is not one of the words of its Literal.
 
-    owner: the class or function in which the options are annotated; values: the options, and whatever else, by name.
+    owner: the class or function with the annotations. values: the options by name; other names are ignored.
     """
     for name, words in _words(owner).items():
         if name in values and values[name] not in words:
