@@ -1,1 +1,1 @@
-"""The face to PyTorch: optimizer, DDP hook, checkpoints."""
+"""The interface to PyTorch: optimizer, DDP hook, checkpoints."""

@@ -1,11 +1,11 @@
-"""States of all ranks in one checkpoint of torch.distributed.checkpoint, for the same or another number of ranks.
+"""One checkpoint of torch.distributed.checkpoint for all ranks, to load on the same or another number of ranks.
 
     dcp.save({"model": model.state_dict(), "optimizer": distributed_state(optimizer)}, checkpoint_id=folder)
 
     dcp.load({"model": model.state_dict()}, checkpoint_id=folder)
     load_distributed(optimizer, folder)
 
-State that all ranks share is saved once. Each rank saves its worker and server. Every part has a digest.
+Common state is saved once. Each rank saves its worker and server. Every part has a digest.
 """
 
 import json
@@ -22,11 +22,11 @@ from ..core.algorithm import leaves, nest_leaves
 from .optimizer import CompressedOptimizer
 from .optimizer_state import round_state, state_digest
 
-_ALIKE = ("t", "skipped", "meter")  # on all ranks
+_ALIKE = ("t", "skipped", "meter")  # equal on all ranks
 
 
 def distributed_state(optimizer: CompressedOptimizer) -> dict[str, Tensor]:
-    """This rank's tensors for `dcp.save`, by dotted names. Raises TypeError for another optimizer.
+    """Return this rank's tensors for `dcp.save`, by dotted names. Raises TypeError for another optimizer.
 
     Keys of your own in parameter groups are saved if JSON can hold their values.
     """
@@ -63,12 +63,12 @@ def _fits_json(value: Any) -> bool:
 def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str], key: str = "optimizer") -> None:
     """Load a checkpoint that has `distributed_state` of all ranks under `key`. Call it on every rank.
 
-    The same number of ranks resumes bit for bit. Another number takes over parameters, moments and the server's
-    state. Every worker then starts from the mean of the saved workers' memories, on which alone the server relies:
-    with error feedback mean_i δ_i, what is still to be sent, and in a Markov sequence mean_i ĝ_i = ĝ.
+    The same number of ranks resumes bit for bit. Another number gets the parameters, moments and the server's state.
+    Every worker then starts from the mean of the saved workers' memories, because the server relies only on it: with
+    error feedback mean_i δ_i, the sum still to be sent, and in a Markov sequence mean_i ĝ_i = ĝ.
 
-    Raises ValueError for a missing or damaged checkpoint, and for what `load_state_dict` rejects. With another number
-    of ranks it also rejects methods whose workers keep moments of their own, or memories whose mean is not enough.
+    Raises ValueError for a missing or damaged checkpoint, and wherever `load_state_dict` does. With another number of
+    ranks it also rejects methods whose workers keep their own moments, or memories whose mean does not suffice.
     Then nothing has changed.
     """
     saved = _Saved(folder, key)
@@ -82,7 +82,7 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
         workers = [saved.part(f"worker-{rank}") for rank in range(before)]
         worker = dict(leaves(own["worker"]))
         for name, leaf in workers[0].items():
-            if leaf.is_floating_point():  # not the worker's number
+            if leaf.is_floating_point():  # leaves out the worker's number
                 worker[name] = torch.stack([one[name] for one in workers]).mean(0)
         about["of"]["workers"] = optimizer.workers
     found = {"worker": worker, "replica": alike, "server": _server(optimizer, saved, before)}
@@ -105,11 +105,11 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
             )
         if worker["memory"] is not None and not algorithm.uplink.mean_memory_suffices:
             kind = type(algorithm.uplink).__name__
-            raise ValueError(f"{change} a memory, and {kind} does not state that the mean of memories is enough")
+            raise ValueError(f"{change} a memory, and {kind} does not set mean_memory_suffices = True")
 
 
 def _server(optimizer: CompressedOptimizer, saved: "_Saved", ranks: int) -> dict[str, Tensor]:
-    """This rank's part of the server's state. Up to `ranks` ranks saved parts of it."""
+    """Return this rank's part of the server's state. Up to `ranks` ranks saved parts of it."""
     parts = [saved.part(f"server-{rank}") for rank in range(ranks) if saved.has(f"server-{rank}")]
     state = {name: torch.cat([part[name] for part in parts if name in part], -1) for name in parts[0]}
     shards = optimizer.shards
@@ -144,7 +144,7 @@ class _Saved:
         return f"{self._key}.{name}.digest" in self._kinds
 
     def part(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a part by their names in it. Raises ValueError for a damaged one."""
+        """Load the tensors of a part, by their names in it. Raises ValueError for a damaged one."""
         prefix = f"{self._key}.{name}."
         loaded = {
             full: torch.empty(kind.size, dtype=kind.properties.dtype)

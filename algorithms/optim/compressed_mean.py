@@ -1,4 +1,4 @@
-"""The mean gradient of a process group by a method's two channels, without the method's update."""
+"""Average the gradients of a process group by a method's two channels, without the method's update."""
 
 from collections.abc import Iterable
 from copy import deepcopy
@@ -35,18 +35,18 @@ _GRADIENT_STEPS = (
     "receive",
     "apply_signal",
 )
-"""A method that overrides one of these does not send plain gradients, so a hook cannot run it."""
+"""A hook cannot run a method that overrides one of these, because it does not send plain gradients."""
 
 
 class CompressedMean:
-    """Averages the gradients of a group's ranks by a method's two channels: g̃_t [d], with which an optimizer steps.
+    """Averages the gradients of a group's ranks by a method's two channels. An optimizer steps with the mean g̃_t [d].
 
     Every node is a worker. Each node, or only the first, is also a server. `t` counts rounds. If a rank's gradient
     is not finite, all ranks receive NaN. Memories and `t` then stay as they were, and `skipped` counts the round.
     `meter` counts the bits that one worker sent and received.
 
-    zeros: a vector [d] with the gradients' dtype and device. scaler: messages and memories are without its scale,
-    gradients and their mean with it.
+    zeros: a vector [d] with the gradients' dtype and device. scaler: gradients and their mean have its scale,
+    messages and memories do not.
     Raises ValueError for a compressor that cannot take d coordinates.
     """
 
@@ -54,16 +54,16 @@ class CompressedMean:
         self, algorithm: Algorithm, zeros: Tensor, seed: int, nodes: Nodes, scaler: torch.amp.GradScaler | None
     ) -> None:
         algorithm = check_sends_gradients(algorithm, len(zeros))
-        zeros = zeros[:1].clone().expand(len(zeros))  # only its form is read, so it takes no memory
+        zeros = zeros[:1].clone().expand(len(zeros))  # only its form is used, so it takes no memory
         self.algorithm, self.t, self.skipped, self.meter = algorithm, 0, 0, BitCounter()
         self._seed, self._nodes, self._scaler = seed, nodes, scaler
         self._wire = connect(GroupedAlgorithms((algorithm,), (len(zeros),)), seed, nodes)
         self._replica = algorithm.start_replica(zeros)
         self._worker = algorithm.start_workers(zeros, torch.tensor([nodes.rank]))
         self._servers = self._wire.start_server(zeros) if nodes.leads else None
-        self._is_broken = False  # a server may have written into its state before it lost contact
+        self._is_broken = False  # a server may have changed its state before it lost contact
         self._messages: dict[Compressor, Payload] = {}
-        self._shards: list[Shard] = []  # of the servers in rounds tile by tile; a GPU is faster with large kernels
+        self._shards: list[Shard] = []  # of servers that work by tiles; a GPU is faster with large kernels
         if isinstance(self._wire, ConsistentShardedServer):
             is_tiled = zeros.device.type == "cpu" and algorithm.clip is None and nodes.size == len(nodes.order)
             self._wire.is_tiled = is_tiled
@@ -105,7 +105,7 @@ class CompressedMean:
         return sent
 
     def _send(self, gradient: Tensor, t: int) -> Sent:
-        """This worker's message for its gradient [1, d], and its new state, perhaps in the gradient's memory."""
+        """Return this worker's message for its gradient [1, d], and its new state, which may reuse the gradient."""
         channel, worker = self.algorithm.uplink, self._worker
         codec = channel.codec(t)
         if not self._shards or isinstance(codec, Identity) or not has_tiles(channel, worker.memory, t):
@@ -117,7 +117,7 @@ class CompressedMean:
         return message, worker if worker.memory is None else replace(worker, memory=gradient)
 
     def _receive(self, down: Payload, server: Any, t: int, mean: Storage, scale: float | None) -> None:
-        """Write the signal of round t into the replica, and into `mean` with the scale."""
+        """Write the signal of round t into the replica, and with the scale into `mean`."""
         channel, signal = self.algorithm.downlink, self._replica.signal
         if not self._shards:
             payload: Any = down[0]
@@ -146,7 +146,7 @@ class CompressedMean:
             self._servers = (replace(server, memory=self._replica.signal[shard.begin : shard.end]),)
 
     def state(self) -> dict[str, Any]:
-        """A copy of this rank's state, in nested dicts. Raises ValueError after LostContact."""
+        """Copy this rank's state, in nested dicts. Raises ValueError after LostContact."""
         if self._is_broken:
             raise ValueError("contact was lost during a round, so this state is incomplete: load an earlier one")
         return deepcopy(
@@ -161,7 +161,7 @@ class CompressedMean:
         )
 
     def load(self, state: dict[str, Any]) -> None:
-        """Load what `state` returned on the same rank."""
+        """Load the result of `state` on the same rank."""
         here = to_device(deepcopy(state), self._replica.signal.device)
         self._worker = from_dicts(here["worker"], self._worker)
         self._servers = self._servers and (from_dicts(here["server"], self._servers[0]),)
@@ -171,7 +171,7 @@ class CompressedMean:
 
 
 def check_sends_gradients(algorithm: Algorithm, d: int) -> Algorithm:
-    """The method without its own update. Raises ValueError if it sends anything but gradients [d]."""
+    """Return the method without its own update. Raises ValueError if it sends anything but gradients [d]."""
     own, update = type(algorithm), type(algorithm.update)
     differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _GRADIENT_STEPS)
     if differs or update.worker_message is not Update.worker_message:

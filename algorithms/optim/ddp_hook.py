@@ -58,7 +58,7 @@ class CompressedGradients:
 
     @cached_property
     def _mean(self) -> CompressedMean:
-        """Made on first use: by then there is a process group, and parameters are on their device."""
+        """Created on first use, when there is a process group and parameters are on their device."""
         nodes = Nodes(*self._groups)
         self.rank, self.workers = nodes.rank, nodes.size
         self._flat = Flat(self._given)
@@ -66,7 +66,7 @@ class CompressedGradients:
         self._gradient = self._flat.zeros()
         alike = self._identity() | {"rank": "any"}
         check_consistency(self._flat.device, self._groups[0], **alike)
-        # DDP calls no hook for parameters that are converted after it was made. Ranks would silently drift apart.
+        # DDP calls no hook for parameters converted after its construction. Ranks would silently drift apart.
         alive = weakref.ref(self)  # the parameter outlives the hook
 
         def check(param: Tensor) -> None:
@@ -89,10 +89,10 @@ class CompressedGradients:
         return self._mean.meter
 
     def take_bucket(self, bucket: GradBucket) -> Future[Tensor]:
-        """Take a bucket of gradients from DDP, which has the same order on all ranks; the last one starts the round.
+        """Take a bucket of gradients from DDP, whose order is equal on all ranks. The last one starts the round.
 
-        Raises ValueError if DDP has other parameters than those given, Disagreement where ranks differ in parameters
-        or round, and LostContact where another rank is gone.
+        Raises ValueError if DDP has other parameters than the hook, Disagreement if ranks differ in parameters or
+        round, and LostContact if another rank is gone.
         """
         compressed_mean = self._mean
         on_gpu = self._flat.device.type == "cuda"
@@ -115,14 +115,14 @@ class CompressedGradients:
         return future
 
     def state_dict(self) -> dict:
-        """This rank's state, in nested dicts of tensors and numbers, with a digest.
+        """Return this rank's state, in nested dicts of tensors and numbers, with a digest.
 
         Raises ValueError before there is a process group, and after LostContact.
         """
         return with_digest(self._state())
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Load what `state_dict` returned on the same rank.
+        """Load the result of `state_dict` on the same rank.
 
         Raises ValueError for a damaged state, for one of another rank, number of workers, algorithm, seed, shapes of
         parameters or class, and before there is a process group. Then nothing has changed.
@@ -137,7 +137,7 @@ class CompressedGradients:
         )
 
     def _state(self) -> dict[str, Any]:
-        mean = self._mean  # made before it is identified
+        mean = self._mean  # before `_identity`, which needs it
         return {"of": self._identity(), **mean.state()}
 
     def _identity(self) -> dict[str, object]:
@@ -158,23 +158,23 @@ def compressed(
     intra_group: dist.ProcessGroup | None = None,
     **options: Any,
 ) -> tuple[CompressedGradients, Hook]:
-    """State and hook for `DistributedDataParallel.register_comm_hook`: DDP averages gradients by an algorithm.
+    """Return state and hook for `DistributedDataParallel.register_comm_hook`: an algorithm averages the gradients.
 
         ddp_model.register_comm_hook(*compressed(ddp_model.parameters(), "loco"))
 
     The optimizer in the loop makes the step, and the algorithm's own update is not used. With torch's Adam,
-    `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. Without a process group
-    yet, the ranks are compared at the first bucket.
+    `amsgrad=True` and the same β₁, β₂ and ε, `cd_adam` is CD-Adam with `update.form=torch`. If there is no process
+    group yet, the ranks are compared at the first bucket.
 
-    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function returns. It must send
-    gradients and make no step of its own; CompressedOptimizer takes the others.
+    algorithm: a name of conf/algorithm, with `options` of its function, or the result of such a function. It must
+    send gradients and make no step of its own; CompressedOptimizer takes the others.
     scaler: the loop's GradScaler, if any; its scale changes, so memories are kept without it. process_group: DDP's,
     if it has one of its own. partition: "layer" gives every parameter its own scale. intra_group: the ranks of this
     rank's node. They average their gradients uncompressed, and every node is one worker.
 
-    Raises ValueError for other algorithms, for an unknown name or option, for no parameters, for dtypes or devices
-    that do not fit into one vector, and for a compressor that cannot take so few coordinates; Disagreement where
-    ranks differ in algorithm, seed or parameter shapes; LostContact.
+    Raises ValueError for other algorithms, an unknown name or option, no parameters, dtypes or devices that do not
+    fit into one vector, and a compressor that cannot take so few coordinates. Raises Disagreement if ranks differ in
+    algorithm, seed or parameter shapes, and LostContact.
     """
     algorithm = resolve_method(algorithm, options)
     return CompressedGradients(

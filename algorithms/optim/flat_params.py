@@ -11,8 +11,8 @@ from torch import Tensor
 class Flat:
     """Parameters that require a gradient, as one vector [d]. For 16-bit parameters it is a float32 master copy.
 
-    Raises ValueError for no such parameters, for complex or sharded ones, and for dtypes or devices that do not fit
-    into one vector.
+    Raises ValueError for no such parameters, complex or sharded ones, and dtypes or devices that do not fit into one
+    vector.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
@@ -31,7 +31,7 @@ class Flat:
         self.sizes = [param.numel() for param in self.params]
         self._stored = {param.dtype for param in self.params}
         self._kinds = [_kind(param) for param in self.params]
-        # Once it freed so much, glibc keeps what tiles and chunks free. Otherwise every step would page it in again.
+        # After such a free, glibc keeps the memory of tiles and chunks. Otherwise every step would page it in again.
         torch.empty(31 * 2**20, dtype=torch.uint8)
 
     def check(self) -> None:
@@ -51,11 +51,11 @@ class Flat:
             )
 
     def gradient_flags(self) -> int:
-        """Bit i is set where parameter i has a gradient. A parameter frozen later has none."""
+        """Return an integer whose bit i is set if parameter i has a gradient. A parameter frozen later has none."""
         return sum(1 << number for number, param in enumerate(self.params) if _has_gradient(param))
 
     def read(self, master: Tensor | None = None) -> Tensor:
-        """A new vector [d] of the parameters; of `master` at coordinates where it still rounds to the parameter."""
+        """Return a new vector [d] of the parameters; of `master` where that still rounds to the parameter."""
         x = self._vector(self.params)
         if master is None or not self.is_master:
             return x
@@ -69,25 +69,25 @@ class Flat:
             param.copy_(piece.view(param.shape))
 
     def slices(self) -> list[slice]:
-        """The slice of every parameter in the vector."""
+        """Return the slice of every parameter in the vector."""
         return [slice(end - size, end) for end, size in zip(accumulate(self.sizes), self.sizes, strict=True)]
 
     def zeros(self) -> Tensor:
-        """A new vector [d] of zeros."""
+        """Return a new vector [d] of zeros."""
         return torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.device)
 
     def gradient(self, scale: Tensor | None = None) -> Tensor:
-        """A new vector [d] of the gradients / `scale`, zero for missing ones. Raises ValueError for a sparse one."""
+        """Return a new vector [d] of gradients / `scale`, 0 for missing ones. Raises ValueError for a sparse one."""
         found = zip(self.gradients(), self.params, strict=True)
         gradient = self._vector([torch.zeros_like(param) if grad is None else grad for grad, param in found])
         return gradient if scale is None else gradient / scale.to(self.device)
 
     def gradients(self) -> list[Tensor | None]:
-        """Every parameter's gradient; None where there is none. Raises ValueError for a sparse one."""
+        """Return every parameter's gradient, or None if missing. Raises ValueError for a sparse one."""
         gradients = [param.grad if _has_gradient(param) else None for param in self.params]
         if any(gradient is not None and gradient.layout is not torch.strided for gradient in gradients):
             raise ValueError(
-                "a gradient is sparse, and all are sent as one vector; give torch.nn.Embedding sparse=False"
+                "a gradient is sparse, but all are sent as one vector; give torch.nn.Embedding sparse=False"
             )
         return gradients
 
@@ -104,9 +104,9 @@ class Flat:
 class FlatView:
     """A flat view [d] of tensors, read and written in slices.
 
-    sizes: of all tensors; None in the place of a tensor counts as zeros. like: a tensor with the dtype and device of
-    what is read. divisor: divides what is read. stay: which tensors are not written. `finish` writes tensors that are
-    not contiguous.
+    sizes: of all tensors. A tensor None counts as zeros. like: a tensor with the dtype and device for reading.
+    divisor: divides the values read. stay: which tensors are not written. `finish` writes tensors that are not
+    contiguous.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class FlatView:
                 tensor.detach().copy_(row.view(tensor.shape))
 
     def _overlaps(self, begin: int, end: int) -> Iterator[tuple[Tensor | None, int, int, bool]]:
-        """Tensors that overlap these coordinates: row, begin and end of the overlap, and whether it stays."""
+        """Yield tensors that overlap these coordinates: row, begin and end of the overlap, whether it stays."""
         for number in range(bisect_right(self._ends, begin), len(self._ends)):
             first = self._ends[number - 1] if number else 0
             if first >= end:
@@ -160,9 +160,9 @@ def _kind(param: Tensor) -> tuple[object, ...]:
 
 
 _OF_SHARDED = ("placements", "_is_flat_param", "_fsdp_flattened", "_fsdp_orig_uid")
-"""Attributes that tell sharded parameters: DTensors, FSDP 1's, and those that `fully_shard` replaced in a module.
+"""Attributes of sharded parameters: DTensors, FSDP 1's, and those that `fully_shard` replaced in a module.
 
-Importing their classes instead takes seconds.
+Importing their classes would take seconds.
 """
 
 

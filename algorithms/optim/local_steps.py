@@ -1,4 +1,4 @@
-"""Methods with local steps around any torch optimizer."""
+"""Methods with local steps, around any torch optimizer."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,7 +43,7 @@ class LocalSteps(torch.optim.Optimizer):
     parameters are broadcast at the start. Without a process group there is one worker. The inner optimizer's state
     stays on its rank. Both optimizers have the same `param_groups`, so a scheduler may take either.
 
-    method: the name of a file of conf/algorithm, or what a method's function returns; its own inner update is not
+    method: the name of a file of conf/algorithm, or the result of a method's function; its own inner update is not
     used. options: with a name, parameters of the method's function, such as `period`. process_group: the ranks that
     train together; None: all ranks. intra_group: the ranks of this rank's node. They average their gradients in every
     step, and each node is one worker.
@@ -51,12 +51,12 @@ class LocalSteps(torch.optim.Optimizer):
     `t` counts steps, `skipped` those that torch.amp.GradScaler skipped on this rank, and `meter` what one worker sent
     and received. Messages and memories of 16-bit parameters are float32.
 
-    Raises ValueError for a method without local steps, and for options or parameters that cannot be used;
-    Disagreement where ranks differ in method, seed, parameters or kind of inner optimizer; LostContact where another
+    Raises ValueError for a method without local steps, and for options or parameters that cannot be used. Raises
+    Disagreement if ranks differ in method, seed, parameters or kind of inner optimizer, and LostContact if another
     rank is gone.
     """
 
-    # Otherwise a rank whose gradient overflows would not count its step.
+    # Otherwise a rank with an overflowing gradient would not count its step.
     _step_supports_amp_scaling = CompressedOptimizer._step_supports_amp_scaling
     join_hook = CompressedOptimizer.join_hook
 
@@ -102,7 +102,7 @@ class LocalSteps(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The inner optimizer's, which makes new ones when it loads a state."""
+        """The inner optimizer's groups. It creates new ones when it loads a state."""
         return self.inner.param_groups
 
     @param_groups.setter
@@ -113,7 +113,7 @@ class LocalSteps(torch.optim.Optimizer):
 
     @property
     def state(self) -> Any:
-        """The inner optimizer's."""
+        """The inner optimizer's state."""
         return self.inner.state
 
     @state.setter
@@ -121,7 +121,7 @@ class LocalSteps(torch.optim.Optimizer):
         """Torch's constructor sets its own."""
 
     def add_param_group(self, param_group: dict) -> None:
-        """Raises ValueError: add groups to the inner optimizer before."""
+        """Raise ValueError: add groups to the inner optimizer before."""
         if self._has_started:
             raise ValueError("add parameter groups to the inner optimizer, before you wrap it in LocalSteps")
 
@@ -130,9 +130,9 @@ class LocalSteps(torch.optim.Optimizer):
     ) -> Any:
         """Make one step of the inner optimizer, and an exchange after step H, 2H, …
 
-        The first step after the start or an exchange takes over parameters that were changed alike on all ranks.
-        Returns what `closure` returned. Raises Disagreement where a rank differs from the others, ValueError where
-        parameters changed their form, FloatingPointError where this rank's model is not finite (the others raise
+        The first step after the start or an exchange uses parameters that your code changed, if equally on all ranks.
+        Returns the result of `closure`. Raises Disagreement if a rank differs from the others, ValueError if
+        parameters changed their form, FloatingPointError if this rank's model is not finite (the others raise
         Disagreement), and LostContact. The inner step is then done, and nothing else has changed.
         """
         check_not_alone(self._wire)
@@ -145,7 +145,7 @@ class LocalSteps(torch.optim.Optimizer):
         return loss
 
     def state_dict(self) -> dict:
-        """The inner optimizer's state in torch's form. One parameter's entry also has this object's own state.
+        """Return the inner optimizer's state in torch's form. One parameter's entry also has this object's own state.
 
         As in torch, tensors of the inner state are not copied: the next step changes them.
         """
@@ -159,7 +159,7 @@ class LocalSteps(torch.optim.Optimizer):
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict) -> None:
-        """Load what `state_dict` returned on the same rank. This also sets the parameters.
+        """Load the result of `state_dict` on the same rank. This also sets the parameters.
 
         Raises ValueError for a damaged state, and for one of another rank, number of workers, method, seed, kind of
         inner optimizer, shapes of parameters or parameter groups; then nothing has changed.
@@ -198,19 +198,19 @@ class LocalSteps(torch.optim.Optimizer):
         raise TypeError("LocalSteps cannot be copied or pickled: save its state_dict()")
 
     def _fill_state(self) -> None:
-        """Give every parameter a state; without any, torch's checkpoint functions would make a step."""
+        """Give every parameter a state. Without one, torch's checkpoint functions would make a step."""
         for param in self._flat.params:
             self.state[param]
 
     def _read_x(self) -> None:
-        """Take over parameters that were changed since the start or the last exchange, such as loaded weights."""
+        """Use parameters that changed since the start or the last exchange, such as loaded weights."""
         if self._at_x and self.algorithm.has_common_model:
             with suppress(ValueError):  # the next exchange raises it on all ranks
                 self._flat.check()
                 self._replica = replace(self._replica, x=self._flat.read(self._replica.x))
 
     def _step_inner(self, closure: Callable[[], Any] | None) -> Any:
-        """The inner step with gradients without GradScaler's scale; no step where it found an infinity."""
+        """Make the inner step with unscaled gradients, or none if GradScaler found an infinity."""
         skips, scale = bool(getattr(self, "found_inf", False)), getattr(self, "grad_scale", None)
         if node := self._node:
             if closure is not None:  # then there is no GradScaler
@@ -252,7 +252,7 @@ class LocalSteps(torch.optim.Optimizer):
     def _exchange(self, t: int) -> None:
         """Exchange models after the workers' steps of round t."""
         replica, wrong = self._replica, None
-        x = replica.x  # sent by a rank whose model is unusable, or the others would wait for it
+        x = replica.x  # sent if this rank's model is unusable, because the others wait for it
         try:
             x = self._local_model()
         except (ValueError, FloatingPointError) as error:
@@ -280,7 +280,7 @@ class LocalSteps(torch.optim.Optimizer):
         self.meter.count(self.algorithm, len(x), t, self._flat.dtype)
 
     def _local_model(self) -> Tensor:
-        """x_i [d]. Raises ValueError where parameters changed their form, and FloatingPointError."""
+        """Return x_i [d]. Raises ValueError if parameters changed their form, and FloatingPointError."""
         self._flat.check()
         trained = [id(param) for group in self.param_groups for param in group["params"] if param.requires_grad]
         if trained != [*map(id, self._flat.params)]:
@@ -291,13 +291,13 @@ class LocalSteps(torch.optim.Optimizer):
         return x
 
     def _settings(self) -> list[dict[str, Any]]:
-        """Settings of the parameter groups, which all ranks must share."""
+        """Return the parameter groups' settings, which must be equal on all ranks."""
         return [
             {name: _plain(value) for name, value in group.items() if name != "params"} for group in self.param_groups
         ]
 
     def _state(self, inner: list[Any]) -> dict[str, Any]:
-        """This object's own state, for these states of the inner optimizer."""
+        """Return this object's own state, for these states of the inner optimizer."""
         return {
             "of": self._identity(len(self._replica.x)),
             "t": self.t,
@@ -316,13 +316,13 @@ class LocalSteps(torch.optim.Optimizer):
 
 
 def _states_in_order(state_dict: dict[str, Any]) -> list[Any]:
-    """The parameters' states in order, without empty ones. Keys of parameters may be numbers or names."""
+    """Return the parameters' states in order, without empty ones. Keys of parameters may be numbers or names."""
     params = (param for group in state_dict["param_groups"] for param in group["params"])
     return [state for param in params if (state := state_dict["state"].get(param))]
 
 
 def _plain(value: Any) -> Any:
-    """A setting in a form that all ranks share: of an object, which has an address, only its class."""
+    """Return a setting in a form that is equal on all ranks: an object with an address becomes its class name."""
     if isinstance(value, Tensor):
         return value.tolist()
     if isinstance(value, tuple | list):
@@ -333,7 +333,7 @@ def _plain(value: Any) -> Any:
 
 
 def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict[str, Any]) -> Method:
-    """The method, loaded if it is a name, without its own inner update. Raises ValueError."""
+    """Return the method, loaded if it is a name, without its own inner update. Raises ValueError."""
     if not isinstance(method, str):
         return replace(_check_local_steps(resolve_method(method, options), type(method).__name__), inner=SGD())
     if "d" in parameters(method):

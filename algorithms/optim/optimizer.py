@@ -1,4 +1,4 @@
-"""A torch optimizer that runs an algorithm, over a process group or in one process."""
+"""A torch optimizer that runs an algorithm over a process group, or in one process."""
 
 import sys
 import warnings
@@ -55,12 +55,12 @@ class CompressedOptimizer(torch.optim.Optimizer):
     Gradients must be the worker's own: do not average them, and do not wrap the module in DistributedDataParallel.
     Rank 0's parameters are broadcast at the start. Without a process group there is one worker.
 
-    algorithm: the name of a file of conf/algorithm, or what a method's function returns, such as
+    algorithm: the name of a file of conf/algorithm, or the result of a method's function, such as
     `cd_adam(ScaledSign(), AMSGrad())`. options: with a name, parameters of the method's function, such as
     `rounds=10_000` for a warm-up. They may also set the algorithm's hyperparameters, such as betas.
     process_group: the ranks that train together; None: all ranks. intra_group: the ranks of this rank's node; their
     gradients are averaged uncompressed, and every node is one worker.
-    replicated: a module or parameters; `step` also compares those among them that this optimizer does not hold.
+    replicated: a module or parameters; `step` also compares those that this optimizer does not hold.
     partition: "layer" gives every parameter its own scale and part of a message, "whole" every group.
 
     `meter` counts what one worker sent and received. `skipped` counts the rounds in which a gradient was not finite;
@@ -70,8 +70,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
     has its own scale and memory. All groups travel in one message per direction. States and messages of 16-bit
     parameters are float32. docs/optimizer.md has clipping, schedulers and GradScaler.
 
-    Raises ValueError for parameters, options or a step size that cannot be used; Disagreement where ranks differ in
-    algorithm, seed or parameter shapes; LostContact where another rank is gone.
+    Raises ValueError for parameters, options or a step size that cannot be used, Disagreement if ranks differ in
+    algorithm, seed or parameter shapes, and LostContact if another rank is gone.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 raise
 
     def _start(self) -> None:
-        """Set up the states before the first round, the same on all ranks. An error leaves all as it was."""
+        """Set up the states before the first round, equal on all ranks. An error changes nothing."""
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
         active = [number for number, params in enumerate(groups) if any(param.numel() for param in params)]
         flat = Flat([param for group in self.param_groups for param in group["params"]])
@@ -157,7 +157,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self._wire = connect(initial, self.seed, self._nodes, len(flat.params), self._needs_all)
         self._servers = (self._wire or initial).start_server(x) if not self._nodes or self._nodes.leads else None
         self._in_place = self._in_place_states()
-        # torch's checkpoint functions would make a step to fill an empty state; `state_dict` fills in ours.
+        # torch's checkpoint functions would make a step to fill an empty state. `state_dict` adds ours.
         self.state.update({param: {} for param in flat.params})
         self.meter = GroupedBitCounter(groups=[BitCounter() for _ in self.param_groups])
         self._has_started = True
@@ -187,9 +187,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         """Make one round: send this worker's gradient, receive the server's message, and update the parameters.
 
         All ranks skip the round if one gradient is not finite. A parameter without a gradient on any rank stays as it
-        is; if some rank has one, it counts as zero on the others. Returns what `closure` returned.
+        is; if some rank has one, it counts as zero on the others. Returns the result of `closure`.
 
-        Raises Disagreement where a rank differs from the others, and LostContact. Raises ValueError for a step size
+        Raises Disagreement if a rank differs from the others, and LostContact. Raises ValueError for a step size
         or hyperparameter outside its range, for parameters whose shape or dtype changed, and for one that was frozen
         at first and no longer is. Then nothing has changed.
         """
@@ -258,9 +258,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
                 counter.count(part, size, t, self._flat.dtype)
 
     def _in_place_states(self) -> list[TiledStates]:
-        """The states of every part for rounds in place; empty where a round needs other ranks or whole vectors.
+        """Return the states of every part for rounds in place; empty if a round needs other ranks or whole vectors.
 
-        With them the parameters are the only copy of x.
+        In place, the parameters are the only copy of x.
         """
         parts, sizes = self._initial.parts, self._initial.sizes
         alone = not (self._nodes or self._flat.is_master) and (len(parts) == 1 or parts[0].clip is None)
@@ -274,7 +274,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return in_place
 
     def _round_in_place(self, in_place: list[TiledStates]) -> bool:
-        """A round of the only worker. Returns False for a skipped one."""
+        """Make a round of the only worker. Returns False if it is skipped."""
         flat, t, settings = self._flat, self.t + 1, self._read_groups(self._active)
         flat.check()
         current = self._current if settings == self._settings else with_settings(self._initial, settings)
@@ -308,7 +308,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self.skipped += 1
 
     def _digest_replicated(self) -> int:
-        """A digest of the parameters in `replicated` that this optimizer does not hold."""
+        """Return a digest of the parameters in `replicated` that this optimizer does not hold."""
         if self._replicated is None:
             return 0
         given = self._replicated
@@ -324,7 +324,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         raise TypeError("a CompressedOptimizer cannot be copied or pickled: save and load its state_dict()")
 
     def state_dict(self) -> dict:
-        """This rank's state, as torch's `param_groups` and `state`.
+        """Return this rank's state in torch's form: `param_groups` and `state`.
 
         One parameter's entry in `state` has it all, in nested dicts of tensors and numbers with a digest.
         """
@@ -338,7 +338,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             self.state.update({param: {} for param in self._flat.params})
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Load what `state_dict` returned on the same rank. This also sets the parameters.
+        """Load the result of `state_dict` on the same rank. This also sets the parameters.
 
         Raises ValueError for a damaged state, and for one of another rank, number of workers, algorithm, seed, or
         other shapes, names or groups of parameters; then nothing has changed.
@@ -347,7 +347,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
             super().load_state_dict(state_dict if isinstance(state_dict, dict) else {})
 
     def _check_saved(self, state_dict: dict) -> dict:
-        """The groups of a saved state, and this rank's state, which torch must not convert. Raises ValueError."""
+        """Return a saved state's groups, and this rank's state, which torch must not convert. Raises ValueError."""
         found: Any = round_state(state_dict)
         groups: Any = state_dict.get("param_groups")
         if found and isinstance(groups, list) and len(groups) != len(self.param_groups):
@@ -357,7 +357,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         check_state(found, own, of, type(self).__name__, "; algorithms.optim.checkpoint loads on other ranks")
         try:
             for group, row in zip(groups, read_settings(groups, self._settable), strict=True):
-                len(group["params"])  # which torch reads next
+                len(group["params"])  # torch reads it next
                 check_step_size(row["lr"])
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"this state is damaged in its param_groups: {error!r}") from error
@@ -400,6 +400,6 @@ class CompressedOptimizer(torch.optim.Optimizer):
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     def _replicas_at(self, x: Tensor) -> PartStates:
-        """The replicas of all parts, with the parameters x [d]."""
+        """Return the replicas of all parts with the parameters x [d]."""
         parts = zip(self._replicas, x.split(self._initial.sizes), strict=True)
         return tuple(replace(replica, x=part) for replica, part in parts)

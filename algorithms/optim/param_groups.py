@@ -1,4 +1,4 @@
-"""Settings of parameter groups: lr and an algorithm's hyperparameters, read in every step."""
+"""Settings of parameter groups: lr and hyperparameters, read in every step."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -16,7 +16,7 @@ _TORCH_OPTIONS = (
     *("weight_decay", "betas", "momentum", "eps", "dampening", "nesterov", "amsgrad", "maximize"),
     *("foreach", "fused", "capturable", "differentiable"),
 )
-"""Standard torch group options. A group may not set them where they would silently have no effect."""
+"""Standard torch group options. They are rejected where they would silently have no effect."""
 
 _EPSILON = (
     "ε is ν of the update rule, as in update=AMSGrad(nu=1e-8) of algorithms.core.update_rules; a method with an ε of "
@@ -24,20 +24,18 @@ _EPSILON = (
 )
 
 Partition = Literal["whole", "layer"]
-"""What shares one scale: the whole group, or the coordinates of one parameter."""
+"""The coordinates with one scale: the whole group, or one parameter."""
 
 Settings = list[dict[str, Any]]
 """lr and hyperparameters of every group, as floats and tuples of floats."""
 
 
 def resolve_method(algorithm: Algorithm | str, options: Mapping[str, Any]) -> Algorithm:
-    """The method itself, or the one of this name with its options. Raises ValueError for anything else."""
+    """Return the method, loaded with its options if it is a name. Raises ValueError for anything else."""
     if isinstance(algorithm, str):
         return load_method(algorithm, **options)
     if not isinstance(algorithm, Algorithm):
-        raise ValueError(
-            f"{algorithm}: must be a method's name, or an Algorithm, which the method's function returns"
-        )
+        raise ValueError(f"{algorithm}: must be a method's name, or the Algorithm that its function returns")
     if options:
         raise ValueError(f"{', '.join(options)}: options are only for an algorithm given by name")
     return algorithm
@@ -46,10 +44,10 @@ def resolve_method(algorithm: Algorithm | str, options: Mapping[str, Any]) -> Al
 def resolve_algorithm(
     algorithm: Algorithm | str, seed: int, workers: int, options: Mapping[str, Any]
 ) -> tuple[Algorithm, dict[str, Any]]:
-    """The algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError.
+    """Return the algorithm, loaded if it is a name, and the initial hyperparameters of all groups. Raises ValueError.
 
-    seed: goes to a named method that draws random numbers itself, such as MARINA with its coin; workers: to one that
-    needs their number.
+    seed: for a named method that draws random numbers itself, such as MARINA's coin. workers: for one that needs
+    their number.
     """
     own = parameters(algorithm) if isinstance(algorithm, str) else []
     given = {"seed": seed, "workers": workers, **options}
@@ -72,7 +70,7 @@ def resolve_algorithm(
 
 
 def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
-    """The algorithm, with a scale for each parameter if `partition` is "layer". sizes: of the parameters.
+    """Return the algorithm, with a scale for each parameter if `partition` is "layer". sizes: of the parameters.
 
     Raises ValueError, also if a block of a layout reaches from one parameter into the next.
     """
@@ -98,9 +96,9 @@ def _check_layouts(node: Any, sizes: Sequence[int]) -> None:
 
 
 def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise ValueError for a misspelt option, and for one of other optimizers that this one does not have."""
+    """Raise ValueError for a misspelt option, and for torch options that this optimizer lacks."""
     names = [*names, "compressor"]
-    if "algorithm" in group:  # among a group's options only where another optimizer made it
+    if "algorithm" in group:  # only if another optimizer made the group
         raise ValueError(
             "a group has an algorithm, as in ZeroRedundancyOptimizer, which shards parameters over ranks; "
             "here every rank must hold all parameters"
@@ -117,12 +115,12 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:
-    """lr and hyperparameters of all groups, in the form of those in `like`."""
+    """Return lr and hyperparameters of all groups, in the form of `like`."""
     return [{name: _plain(name, group[name], like[name]) for name in like} for group in groups]
 
 
 def with_settings(algorithms: GroupedAlgorithms, settings: Settings) -> GroupedAlgorithms:
-    """The groups' algorithms with these hyperparameters. Raises ValueError for a value outside its range."""
+    """Return the groups' algorithms with these hyperparameters. Raises ValueError for one outside its range."""
     parts = []
     for part, row in zip(algorithms.parts, settings, strict=True):
         check_step_size(row["lr"])
@@ -149,6 +147,6 @@ def _plain(name: str, value: Any, like: Any) -> float | tuple[float, ...]:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, str):  # which a scheduler would multiply as such
+    if isinstance(value, str):  # a scheduler would multiply the text
         raise TypeError
     return float(value)

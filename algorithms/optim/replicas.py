@@ -1,4 +1,4 @@
-"""Compressed gradients between the replicas of a sharded model (FSDP2 on a mesh of replicas and shards, HSDP)."""
+"""Compressed gradients between replicas of a sharded model (FSDP2 on a mesh of replicas and shards, HSDP)."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ class CompressedReplicas:
 
     @property
     def meter(self) -> BitCounter:
-        """The communication of all units together."""
+        """Communication of all units together."""
         meters = [unit.meter for unit in self.units.values()]
         fields = ("bits_up", "bits_down", "payload_bytes")
         return BitCounter(*(sum(getattr(meter, field) for meter in meters) for field in fields))
@@ -83,11 +83,11 @@ class CompressedReplicas:
         return sum(unit.skipped for unit in self.units.values())
 
     def state_dict(self) -> dict:
-        """This rank's state, in nested dicts of tensors and numbers, with a digest."""
+        """Return this rank's state, in nested dicts of tensors and numbers, with a digest."""
         return with_digest(self._state())
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Load what `state_dict` returned on the same rank of an equal mesh.
+        """Load the result of `state_dict` on the same rank of an equal mesh.
 
         Raises ValueError for a damaged state, and for one of another rank, mesh, algorithm, seed, partition or class.
         Then nothing has changed.
@@ -101,7 +101,7 @@ class CompressedReplicas:
 
 
 class _Hook:
-    """Takes the place of FSDP's all-reduce of a unit's gradient."""
+    """Replaces FSDP's all-reduce of a unit's gradient."""
 
     def __init__(self, name: str, group: Any, scaler: torch.amp.GradScaler | None) -> None:
         self.name, self.group, self.info, self.scaler = name, group, group.mesh_info, scaler
@@ -116,7 +116,7 @@ class _Hook:
         self.accumulated: Tensor | None = None
 
     def register(self, algorithm: Algorithm, partition: Partition, nodes: Nodes, seed: int) -> None:
-        """Let FSDP call this instead of its all-reduce."""
+        """Make FSDP call this hook instead of its all-reduce."""
         if any(self.sizes):
             algorithm = with_partition(algorithm, partition, [size for size in self.sizes if size])
             zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
@@ -130,7 +130,7 @@ class _Hook:
         self.group.mesh_info = shards
 
     def parameters(self) -> list[Tensor]:
-        """This rank's part of the parameters."""
+        """Return this rank's part of the parameters."""
         return [param.sharded_param.to_local() for param in self.params]
 
     def _is_finite_in_all_shards(self, gradient: Tensor) -> bool:
@@ -141,10 +141,10 @@ class _Hook:
 
     @torch.no_grad()
     def __call__(self, reduced: Tensor) -> None:
-        """Overwrite this replica's gradient by the compressed mean over replicas.
+        """Overwrite this replica's gradient with the compressed mean over replicas.
 
         reduced: this rank's shard of the unit's gradient, with each parameter padded to its longest shard, on the
-        all-reduce's stream. Raises ValueError where a parameter has no gradient, Disagreement and LostContact.
+        all-reduce's stream. Raises ValueError if a parameter has no gradient, Disagreement and LostContact.
         """
         if reduced.is_cuda:
             reduced.record_stream(torch.cuda.current_stream())  # it was allocated on the reduce-scatter's stream
@@ -170,7 +170,7 @@ class _Hook:
             return
         mean = torch.empty_like(gradient)
         self.mean.round(gradient, self.parameters(), FlatView([mean], [len(mean)], mean))
-        if self.group.gradient_divide_factor is not None:  # torch then adds replicas up
+        if self.group.gradient_divide_factor is not None:  # torch then sums over replicas
             mean = mean * self.info.replicate_mesh_size
         for part, received in zip(parts, mean.split(self.sizes), strict=True):
             part.copy_(received)
@@ -194,20 +194,20 @@ def compress_replicas(
     all-reduce; inside a replica nothing changes. The optimizer in the loop makes the step, and the algorithm's own
     update is not used. Every shard of a unit has its own scale and memory.
 
-    algorithm: a name of conf/algorithm, with `options` of its function, or what such a function returns. It must send
-    gradients. scaler: the loop's GradScaler, if any; memories are kept without its scale. partition: "layer" gives
-    every parameter's part of a shard its own scale.
+    algorithm: a name of conf/algorithm, with `options` of its function, or the result of such a function. It must
+    send gradients. scaler: the loop's GradScaler, if any; memories are kept without its scale. partition: "layer"
+    gives every parameter's part of a shard its own scale.
 
-    Raises ValueError for a model without replicas or not sharded by `fully_shard` alone, for one that has an
-    all-reduce hook, for a method that sends anything but gradients or clips, for an unknown name or option, and for a
-    compressor that cannot take so few coordinates; Disagreement where replicas differ in algorithm, seed or
-    parameters; LostContact. Then the model is as it was.
+    Raises ValueError for a model without replicas, not sharded by `fully_shard` alone, or with an all-reduce hook. It
+    also rejects a method that clips or sends anything but gradients, an unknown name or option, and a compressor that
+    cannot take so few coordinates. Raises Disagreement if replicas differ in algorithm, seed or parameters, and
+    LostContact. Then the model is as it was.
     """
     return CompressedReplicas(model, resolve_method(algorithm, options), seed, scaler, partition)
 
 
 def _param_groups(model: nn.Module) -> dict[str, Any]:
-    """FSDP's parameter groups by module name. Raises ValueError if one cannot be compressed."""
+    """Return FSDP's parameter groups by module name. Raises ValueError if one cannot be compressed."""
     trained: dict[str, Any] = {}
     for name, module in model.named_modules():
         groups = module._get_fsdp_state()._fsdp_param_groups if isinstance(module, FSDPModule) else []
@@ -241,7 +241,7 @@ def _trainable(group: Any) -> list[Any]:
 
 
 def _coordinates(param: Any, shards: int, shard: int) -> int:
-    """Number of a parameter's coordinates in a shard: torch gives each shard ⌈n/S⌉ rows until none are left."""
+    """Return a parameter's coordinates in a shard: torch gives each shard ⌈n/S⌉ rows until none are left."""
     shape, axis = param.sharded_param.shape, param.fsdp_placement.dim
     rows = -(-shape[axis] // shards)
     return min(rows, max(0, shape[axis] - shard * rows)) * (shape.numel() // max(1, shape[axis]))
