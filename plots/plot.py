@@ -81,7 +81,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
         raise UsageError(f"lr={request['lr']}: no run has this step size; there are best, {join_sorted(frame['lr'])}")
     rows, frame = frame, average_costs(frame)
     if x_scale == "log":
-        frame = _keep(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear has a place for 0")
+        frame = _keep(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear shows 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
     curves.save(curves.draw(frame, [panel], describe_runs(frame), width), target)
@@ -109,7 +109,7 @@ def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
     shown = {variant.run.folder for variant in variants}
     for one, run in ((one, one.run) for one in every if not one.run.is_finished):
-        what = "taken as far as it came" if run.folder in shown else "left out"
+        what = "used up to there" if run.folder in shown else "left out"
         who = f"{one.label} on {run.task}, seed {run.seed}, lr={','.join(f'{lr:g}' for lr in one.lrs)}"
         print(f"{who}, is not finished (round {run.round} of {run.rounds}): {what}")
     return frame.assign(modelled_seconds=modelled_seconds(frame, modelled))

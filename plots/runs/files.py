@@ -40,7 +40,7 @@ def read_yaml(content: bytes, file: Path) -> Any:
             return reduce(or_, parts)
     except (TypeError, yaml.YAMLError) as error:
         raise ValueError(f"{file}: not YAML") from error
-    raise ValueError(f"{file}: larger or deeper than a configuration is, or with aliases")
+    raise ValueError(f"{file}: larger or deeper than a configuration may be, or with aliases")
 
 
 @lru_cache(1024)

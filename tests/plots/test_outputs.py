@@ -108,7 +108,7 @@ def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
     seeds = "0 (Noisy and Odd); 0, 1 (Plain)"
     said = (
         "Noisy on toy, seed 1, lr=0.1, is not finished (round 50 of 100): left out\n"
-        "Odd on toy, seed 0, lr=0.1, is not finished (round 20 of 100): taken as far as it came\n"
+        "Odd on toy, seed 0, lr=0.1, is not finished (round 20 of 100): used up to there\n"
     )
     plot.main([f"results_dir={tmp_path}", "x=rounds", f"out={tmp_path / 'it.svg'}"])
     printed = capsys.readouterr().out
