@@ -133,7 +133,7 @@ def choose_runs(request: Mapping[str, str]) -> list[RunRecord]:
     place = require_folder("results_dir", request["results_dir"])
     runs = find.choose_runs(place, **{key: request[key] for key in CHOOSING})
     if not runs:
-        raise ValueError(f"{place}: no complete runs there; start one by python -m experiments.run results_dir={place}")
+        raise ValueError(f"{place}: no complete runs; start one by python -m experiments.run results_dir={place}")
     return runs
 
 
