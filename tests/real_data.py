@@ -10,7 +10,7 @@ PLACES = [Path(os.environ.get("DATA_DIR", ROOT / "data" / "downloads")).expandus
 SETS = ("a9a", "mushrooms", "phishing", "w8a")
 
 
-def linked(folder: Path) -> Path:
+def link_sets(folder: Path) -> Path:
     """Create a folder with links to the LibSVM sets, the texts and CIFAR-10, so that caches are written into it.
 
     Skips the test without the LibSVM sets."""

@@ -47,7 +47,7 @@ def gradients(x: torch.Tensor, workers: int, step: int = 1) -> torch.Tensor:
     ])  # fmt: skip
 
 
-def simulated(
+def simulate(
     algorithm: Algorithm,
     workers: int,
     steps: int,
@@ -66,7 +66,7 @@ def simulated(
     return torch.stack(path)
 
 
-def simulated_local(method: Algorithm, workers: int, steps: int, gradients: Gradients) -> torch.Tensor:
+def simulate_local(method: Algorithm, workers: int, steps: int, gradients: Gradients) -> torch.Tensor:
     """Every worker's model after every step [steps, workers, 32] of the harness's rounds, in float64."""
     cluster, path = Simulated(method, workers, seed=3), []
     state = cluster.start(vector(network(dtype=torch.float64)))
@@ -101,7 +101,7 @@ def train(
     return torch.stack(path)
 
 
-def counted(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torch.float32) -> BitCounter:
+def count_bits(algorithm: Algorithm, d: int, rounds: int, dtype: torch.dtype = torch.float32) -> BitCounter:
     """Count the bits and bytes of `rounds` rounds on vectors [d]."""
     meter = BitCounter()
     for t in range(1, rounds + 1):

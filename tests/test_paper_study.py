@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_data import linked
+from real_data import link_sets
 from reference.plain_loop import gradient_norms
 
 from common.progress import Display
@@ -26,7 +26,7 @@ CASES += [
 
 @pytest.mark.parametrize(("name", "method", "rounds", "lrs"), CASES)
 def test_norms_and_bits_are_those_of_the_loop(name: str, method: str, rounds: int, lrs: list, tmp_path: Path) -> None:
-    data_dir = linked(tmp_path / "data")
+    data_dir = link_sets(tmp_path / "data")
     dataset = load(name, data_dir)
     dense = np.ascontiguousarray(dataset.features.toarray())
     overrides = [f"task=logreg/{name}", f"algorithm={method}", f"lr={lrs}".replace(" ", ""), f"rounds={rounds}"]

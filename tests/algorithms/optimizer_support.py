@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 from small_network import gradients
-from small_network import simulated as rounds_of
+from small_network import simulate as rounds_of
 
 from algorithms.compressors import (
     Blocks,
@@ -49,6 +49,6 @@ ALGORITHMS = {
 }
 
 
-def simulated(algorithm: Algorithm, workers: int, clip: float | None = None) -> torch.Tensor:
+def simulate(algorithm: Algorithm, workers: int, clip: float | None = None) -> torch.Tensor:
     """x after every round [ROUNDS, d] of the simulated cluster on one batch a worker, gradients clipped to `clip`."""
     return rounds_of(algorithm, workers, ROUNDS, gradients=lambda x, n, step: clip_norm(gradients(x, n), clip))

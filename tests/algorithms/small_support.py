@@ -83,7 +83,7 @@ class Small:
         return torch.tensor([[problem.gradient(i, x[0].tolist()) for i in range(N)]], dtype=self.dtype)
 
 
-def trained(
+def train(
     algorithm: Algorithm, gradient: Callable = row_gradient, clip: float | None = None, **options
 ) -> tuple[Tensor, BitCounter]:
     """The common x after every round of a trainer [rounds, d], and its bits. Options are the cluster's."""

@@ -7,8 +7,8 @@ from reference import compressors as plain
 from reference import methods as ref
 from reference import participation, problem
 from reference.local_steps import adamw, local_steps
-from small_network import counted
-from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, natural, row_gradient, trained
+from small_network import count_bits
+from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, natural, row_gradient, train
 
 from algorithms.compressors import Natural, ScaledSign
 from algorithms.core.algorithm import Algorithm
@@ -60,9 +60,9 @@ def plain_dasha_mvr(gradient: Callable, groups: int) -> list:
     ids=["cd_adam", "diloco", "dasha_mvr"],
 )
 def test_a_group_is_a_worker_with_the_mean_gradient(algorithm: Algorithm, expected: Callable, size: int) -> None:
-    path, meter = trained(algorithm, clip=CLIP, group_size=size)
+    path, meter = train(algorithm, clip=CLIP, group_size=size)
     assert_close(path, expected(problem.of_groups(row_gradient, size, CLIP), N // size))
-    outside = counted(algorithm, problem.D, ROUNDS)
+    outside = count_bits(algorithm, problem.D, ROUNDS)
     assert (meter.bits_up, meter.bits_down) == (outside.bits_up, outside.bits_down)
     averagings = ROUNDS * (2 if algorithm.looks_back else 1)
     assert getattr(meter, "bits_inside", 0) == (size > 1) * averagings * (32 + 32) * problem.D
@@ -73,7 +73,7 @@ def test_a_group_is_absent_as_a_whole() -> None:
     sign, step = plain.scaled_sign, ref.adam(LR, amsgrad=True)
     present = participation.coin(SEED, 0.4)
     expected = participation.markov(gradient, START, 2, sign, ref.markov(sign), step, ROUNDS, present)
-    path, meter = trained(CD_ADAM, lambda i, x, t: problem.gradient(i, x), CLIP, group_size=2, participation=coin)
+    path, meter = train(CD_ADAM, lambda i, x, t: problem.gradient(i, x), CLIP, group_size=2, participation=coin)
     assert_close(path, expected)
     sent = sum(present(g, t) for g in range(2) for t in range(1, ROUNDS + 1))
     assert meter.bits_up == sent * (problem.D + 32) / 2

@@ -11,7 +11,7 @@ from reference.local_steps import sgd as plain_sgd
 from reference.local_steps import sparta as plain_sparta
 from reference.muon import Muon
 from refusals import refusals
-from small_network import counted
+from small_network import count_bits
 from small_support import ADAMW, LR, ROUNDS, SEED, START, N, assert_close, run, states
 
 from algorithms.compressors import BinMeans, Blocks, ChunkTopK, ChunkTopKBins, Identity, RandomK, ScaledSign, TopK
@@ -79,7 +79,7 @@ streaming = partial(diloco, update=ADAMW, period=6, layout=LAYOUT)
 def test_fragments_send_all_coordinates_once_in_a_period(compressor):
     method = streaming(compressor, fragments=3)
     assert [t for t in range(1, 7) if method.stages(t)] == [2, 4, 6]
-    scales, meter = 3 if isinstance(compressor, ScaledSign) else len(SIZES), counted(method, 7, 6)
+    scales, meter = 3 if isinstance(compressor, ScaledSign) else len(SIZES), count_bits(method, 7, 6)
     assert (meter.bits_up, meter.bits_down) == (7 + 32 * scales, 32 * 7)
 
 
@@ -153,7 +153,7 @@ def test_what_is_measured_of_sparta_is_the_mean_of_the_models():
 def test_silent_rounds_cost_nothing():
     algorithm = diloco(TopK(k=2), SGD(), period=5)
     for rounds, exchanges in ((4, 0), (5, 1), (9, 1), (15, 3)):
-        meter = counted(algorithm, 10, rounds)
+        meter = count_bits(algorithm, 10, rounds)
         assert (meter.bits_up, meter.bits_down) == (128 * exchanges, 320 * exchanges)
         assert meter.payload_bytes == 56 * exchanges
 

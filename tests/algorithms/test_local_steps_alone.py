@@ -12,7 +12,7 @@ import pytest
 import torch
 from optimizer_support import ROUNDS
 from refusals import refusals
-from small_network import LR, counted, from_file, gradients, loss, simulated_local, train, vector
+from small_network import LR, count_bits, from_file, gradients, loss, simulate_local, train, vector
 from small_network import network as of_dtype
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.optim import SGD, AdamW
@@ -50,8 +50,8 @@ def harness(name: str) -> tuple[torch.Tensor, BitCounter]:
     needed = {"workers": 1, "d": D} if name == "sparseloco" else {}
     made = load_method(name, **options(name), **needed)
     assert isinstance(made, Method)
-    path = simulated_local(replace(made, inner=INSIDE), 1, ROUNDS, lambda x, workers, t: gradients(x, workers))
-    return path[:, 0], counted(made, D, ROUNDS, torch.float64)
+    path = simulate_local(replace(made, inner=INSIDE), 1, ROUNDS, lambda x, workers, t: gradients(x, workers))
+    return path[:, 0], count_bits(made, D, ROUNDS, torch.float64)
 
 
 def digest(optimizer: LocalSteps) -> int:

@@ -8,7 +8,7 @@ import torch
 from reference import methods as ref
 from reference import problem
 from refusals import refusals
-from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, row_gradient, trained
+from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, row_gradient, train
 
 from algorithms.compressors import Identity, Natural, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
@@ -37,7 +37,7 @@ def test_dasha_mvr_follows_the_reference(rate, b, start):
     uplinks = [ref.dasha(natural(i), 0.8 if rate is None else rate, start) for i in range(N)]  # 1/(2ω + 1), ω = 1/8
     gradient = ref.variance_reduced(row_gradient, b)
     expected = ref.rounds(gradient, START, uplinks, ref.direct(), ref.sgd(LR), ROUNDS)
-    assert_close(trained(dasha_mvr(Natural(), SGD(), b, rate, start))[0], expected)
+    assert_close(train(dasha_mvr(Natural(), SGD(), b, rate, start))[0], expected)
 
 
 def test_vr_marina_follows_the_reference():
@@ -51,7 +51,7 @@ def test_vr_marina_follows_the_reference():
             signal = ref.plus(signal, problem.mean([compress[i](news[i], t) for i in range(N)]))
         x, last = ref.plus(x, signal, -LR), x
         path.append(x)
-    assert_close(trained(vr_marina(Natural(), SGD(), SEED, p=0.4))[0], path)
+    assert_close(train(vr_marina(Natural(), SGD(), SEED, p=0.4))[0], path)
 
 
 def after(rounds: int, algorithm: Algorithm, batch_size: int | None, **settings: object) -> Trainer:

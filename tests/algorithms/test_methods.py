@@ -13,7 +13,7 @@ from reference import groups as plain_groups
 from reference import methods as ref
 from reference import problem
 from refusals import refusals
-from small_network import counted
+from small_network import count_bits
 from small_support import LR, ROUNDS, SEED, START, N, assert_close, natural, run, uniform
 
 from algorithms.compressors import (
@@ -276,7 +276,7 @@ HEADS = sum(COINS[:10])
     ],
 )
 def test_bits_of_ten_rounds(algorithm, up, down):
-    meter = counted(algorithm, 100, 10)
+    meter = count_bits(algorithm, 100, 10)
     assert (meter.bits_up, meter.bits_down, meter.bits) == (up, down, up + down)
 
 

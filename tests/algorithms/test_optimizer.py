@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from optimizer_support import ALGORITHMS, ROUNDS, SIZES, simulated
+from optimizer_support import ALGORITHMS, ROUNDS, SIZES, simulate
 from refusals import refusals
 from small_network import from_file, gradients, loss, network, train, vector
 from torch.distributed.algorithms.join import Join
@@ -53,7 +53,7 @@ def test_two_ranks_equal_the_simulation_bit_for_bit(names, tmp_path):
     for rank in range(2):
         paths = torch.load(tmp_path / f"paths-{rank}.pt", weights_only=True)
         for name, path in paths.items():
-            assert torch.equal(path, simulated(ALGORITHMS[name], workers=2)), name
+            assert torch.equal(path, simulate(ALGORITHMS[name], workers=2)), name
 
 
 def test_a_closure_works_as_with_torch_optim():
@@ -313,7 +313,7 @@ def test_alone_it_is_a_cluster_of_one_that_skips_a_gradient_which_is_not_finite(
         if step == 4:
             net[2].bias.grad[1] = torch.nan
 
-    path, expected = train(net, optimizer, steps=ROUNDS + 1, befalls=spoil), simulated(ALGORITHMS[name], workers=1)
+    path, expected = train(net, optimizer, steps=ROUNDS + 1, befalls=spoil), simulate(ALGORITHMS[name], workers=1)
     assert torch.equal(path, torch.cat([expected[:4], expected[3:]]))
     assert (optimizer.t, optimizer.skipped) == (ROUNDS, 1)
 
@@ -323,7 +323,7 @@ def test_a_grad_scaler_is_used_as_with_torch_optim(unscale):
     """A scale of a power of two leaves every bit as it is; the round whose gradient overflows is done again."""
     net = network()
     optimizer = CompressedOptimizer(net.parameters(), ALGORITHMS["cd_adam"], lr=0.05, seed=3)
-    expected, t = simulated(ALGORITHMS["cd_adam"], workers=1), 0
+    expected, t = simulate(ALGORITHMS["cd_adam"], workers=1), 0
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**60)
     while t < ROUNDS:
         optimizer.zero_grad()

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 import torch
-from small_network import counted
+from small_network import count_bits
 
 from algorithms.compressors import DctTopK, Identity, RandomK, TopK
 from algorithms.core.algorithm import Algorithm
@@ -36,7 +36,7 @@ D = 836_992
 def bits_up(algorithm: Algorithm) -> int:
     """What a worker sends in round 1, in all stages; the same is received of a low rank."""
     algorithm.check(D)
-    return counted(algorithm, D, 1).bits_up
+    return count_bits(algorithm, D, 1).bits_up
 
 
 @pytest.mark.parametrize(

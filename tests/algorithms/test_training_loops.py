@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from optimizer_support import ALGORITHMS, ROUNDS, simulated
+from optimizer_support import ALGORITHMS, ROUNDS, simulate
 from small_network import from_file, group_of_one, loss, network, train, vector
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
@@ -137,7 +137,7 @@ def test_clipped_workers_and_a_clipped_mean_are_torchs_adamw():
         optimizer.step()
     assert max(norms) > 0.2 > min(norms)
     expected = vector(net)
-    torch.testing.assert_close(simulated(algorithm, 2, clip=0.3)[-1], expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(simulate(algorithm, 2, clip=0.3)[-1], expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["amsgrad", "cd_adam", "onebit_adam", "quantized_adam"])
@@ -146,8 +146,8 @@ def test_in_a_loop_of_ones_own_both_norms_are_those_of_a_run(name):
     net = network()
     optimizer = CompressedOptimizer(net.parameters(), algorithm, lr=0.05, seed=3)
     ours = train(net, optimizer, steps=ROUNDS, befalls=lambda step: clip_grad_norm_(net.parameters(), 0.3))[-1]
-    torch.testing.assert_close(ours, simulated(algorithm, 1, clip=0.3)[-1], rtol=1e-4, atol=1e-5)
-    assert not torch.allclose(ours, simulated(ALGORITHMS[name], 1)[-1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours, simulate(algorithm, 1, clip=0.3)[-1], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours, simulate(ALGORITHMS[name], 1)[-1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["naive", "cd_adam", "onebit_adam", "quantized_adam"])

@@ -8,7 +8,7 @@ from reference import compressors as plain
 from reference import problem
 from reference.zero_one_adam import zero_one_adam as plain_zero_one_adam
 from refusals import refusals
-from small_network import counted
+from small_network import count_bits
 from small_support import SEED, START, N, assert_close, gradients, run, states
 
 from algorithms.compressors import Compressor, Identity, ScaledSign, TopK
@@ -58,7 +58,7 @@ def test_what_crosses_is_what_the_counters_say(schedule: tuple[int, ...]) -> Non
     ours = Schedule(freeze=freeze, kappa=kappa, stretch=stretch, longest=longest)
     letters = ["d" if ours.learns_v(t) else "c" if ours.has_exchange(t) else "." for t in range(1, rounds + 1)]
     assert "".join(letters) == crossed
-    meter = counted(zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest), 50, rounds)
+    meter = count_bits(zero_one_adam(ScaledSign("l2"), rounds, freeze, kappa, stretch, longest), 50, rounds)
     assert meter.bits_up == meter.bits_down == 32 * 50 * crossed.count("d") + (50 + 32) * crossed.count("c")
 
 

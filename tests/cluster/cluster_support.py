@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from run_support import before_round, checkpointed, configuration, timeless
+from run_support import before_round, configuration, read_checkpoint, timeless
 from small_network import LR
 
 from algorithms.comm import consistency
@@ -90,7 +90,7 @@ class Launch:
         for process in self.ranks:
             process.start()
 
-    def ended(self, timeout: float = 300) -> list[Ended]:
+    def wait(self, timeout: float = 300) -> list[Ended]:
         """Wait for all ranks. Ranks that do not end in time are killed, which their code shows."""
         deadline = time.monotonic() + timeout
         for process in self.ranks:
@@ -102,18 +102,18 @@ class Launch:
         return [Ended(process.exitcode, said.read_text()) for process, said in pairs]
 
 
-def launched(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
+def run_ranks(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
     """Run `act` on `size` ranks. Returns how each ended."""
-    return Launch(folder, size, act, **options).ended()
+    return Launch(folder, size, act, **options).wait()
 
 
-def apart(folder: Path, act: Callable[[], object]) -> Ended:
+def run_alone(folder: Path, act: Callable[[], object]) -> Ended:
     """Run `act` in a single process, which simulates all workers. Returns how it ended."""
-    [ended] = launched(folder, 1, act, environment=lambda rank: {})
+    [ended] = run_ranks(folder, 1, act, environment=lambda rank: {})
     return ended
 
 
-def fine(ranks: list[Ended]) -> list[str]:
+def outputs_of(ranks: list[Ended]) -> list[str]:
     """Check that all ranks succeeded. Returns their outputs."""
     assert [rank.code for rank in ranks] == [0] * len(ranks), "\n".join(rank.said for rank in ranks)
     return [rank.said for rank in ranks]
@@ -167,7 +167,7 @@ def assert_same(path: Path, expected: Path) -> None:
 def _final_state(path: Path) -> dict:
     """A run's checkpoint, except values that depend on the clock."""
     folder = path / "checkpoint" / str(rounds(path / "checkpoint")[0])
-    state = {file.name: checkpointed(file) for file in folder.iterdir()}
+    state = {file.name: read_checkpoint(file) for file in folder.iterdir()}
     for name in ("seconds", "metrics_size"):
         del state["shared.pt"][name]
     return state
@@ -184,7 +184,7 @@ def _same(one: object, other: object) -> bool:
 
 def results_of(folder: Path, *stages: tuple[int, Callable[[], Any]]) -> list[list[Any]]:
     """Run stages (ranks, function) one after the other in one launch. Returns their results by stage and rank."""
-    fine(launched(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
+    outputs_of(run_ranks(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
     return [
         [torch.load(folder / f"{stage}-{rank}.pt", weights_only=False) for rank in range(size)]
         for stage, (size, _) in enumerate(stages)
@@ -202,7 +202,7 @@ def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) 
             dist.destroy_process_group()
 
 
-def torchs(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+def torch_optimizer(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
     """torch's optimizer with the settings of an update rule."""
     if isinstance(update, SGD):
         return torch.optim.SGD(params, LR, update.momentum, weight_decay=update.weight_decay)
@@ -211,7 +211,7 @@ def torchs(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimi
     return kind(params, LR, betas, update.nu, update.weight_decay, isinstance(update, AMSGrad))
 
 
-def refused(act: Callable[[], object]) -> str:
+def error_of(act: Callable[[], object]) -> str:
     """Return the error that `act` raises, as text."""
     try:
         act()
@@ -221,7 +221,7 @@ def refused(act: Callable[[], object]) -> str:
 
 
 @contextmanager
-def watched(note: Callable[[str, int], object]) -> Iterator[None]:
+def watch(note: Callable[[str, int], object]) -> Iterator[None]:
     """Call `note` for every collective, with its name and the bytes that this rank hands in or is given."""
 
     def watching(name: str, method: Callable) -> Callable:
@@ -248,7 +248,7 @@ def small_shards() -> Iterator[None]:
         yield
 
 
-def within(context: Callable, act: Callable, *given: object) -> object:
+def call_within(context: Callable, act: Callable, *given: object) -> object:
     """Call `act` in a context."""
     with context():
         return act(*given)

@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import RUNS, apart, assert_same, at_round, fine, interrupt, launched, my_rank, run_each, variant
+from cluster_support import (
+    RUNS,
+    assert_same,
+    at_round,
+    interrupt,
+    my_rank,
+    outputs_of,
+    run_alone,
+    run_each,
+    run_ranks,
+    variant,
+)
 from renewing import renew
 from run_support import go, resign, status
 
@@ -35,7 +46,7 @@ def run(tmp_path: Path) -> RunConfig:
 
 def _ended(folder: Path, ranks: int, act: Callable) -> list:
     """How `ranks` ranks ended, or for None the process alone."""
-    return launched(folder, ranks, act) if ranks else [apart(folder, act)]
+    return run_ranks(folder, ranks, act) if ranks else [run_alone(folder, act)]
 
 
 @pytest.mark.slow
@@ -55,7 +66,7 @@ def test_a_run_goes_on_with_any_number_of_ranks(
         assert {rank.said for rank in others} <= {""}
         assert (status(path)["status"], status(path)["round"]) == ("interrupted", stop)
         assert {file.name for file in (path / "checkpoint").iterdir()} == {str(before), str(stop)}
-    [said, *_] = fine(_ended(tmp_path / "last", ranks[-1], again))
+    [said, *_] = outputs_of(_ended(tmp_path / "last", ranks[-1], again))
     assert f"resumed at round {stop}: {path}" in said
     assert_same(path, uninterrupted[name])
 
@@ -66,7 +77,7 @@ def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("stopped")
     run = variant(*LOGREG, results=place / "results")
     act = partial(at_round, 5, 0, interrupt, partial(run_each, [run]))
-    assert apart(place, act).code == 130
+    assert run_alone(place, act).code == 130
     return folder(run)
 
 
@@ -136,7 +147,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
     reason = f"{file.parent}: worker-6.pt: damaged: the checksum does not match"
-    first, second = launched(tmp_path / "again", 2, partial(run_each, [run]))
+    first, second = run_ranks(tmp_path / "again", 2, partial(run_each, [run]))
     if len(damaged) == 1:
         assert second.said == f"rank 1: {reason}; the checkpoint of round 4 is taken instead\n"
         assert f"resumed at round 4: {stopped}" in first.said
@@ -157,7 +168,7 @@ def _elsewhere(run: RunConfig) -> None:
 def test_a_run_goes_on_though_its_machines_share_no_results(
     stopped: Path, uninterrupted: dict[str, Path], run: RunConfig, tmp_path: Path
 ) -> None:
-    first, _ = fine(launched(tmp_path / "again", 2, partial(_elsewhere, run)))
+    first, _ = outputs_of(run_ranks(tmp_path / "again", 2, partial(_elsewhere, run)))
     assert f"resumed at round 5: {stopped}" in first
     assert_same(stopped, uninterrupted["logreg"])
     assert not Path(f"{run.results_dir}-2").exists()

@@ -12,8 +12,8 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, small_shards, torchs
-from small_network import counted, from_file, group_of_one, loss, simulated, vector
+from cluster_support import LR, error_of, small_shards, torch_optimizer
+from small_network import count_bits, from_file, group_of_one, loss, simulate, vector
 from small_network import network as of_dtype
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
@@ -58,7 +58,7 @@ SCALER = partial(torch.amp.GradScaler, "cpu", growth_interval=2)  # pyright: ign
 
 
 network = partial(of_dtype, dtype=torch.float64)
-harness = partial(simulated, workers=RANKS, steps=STEPS, dtype=torch.float64)
+harness = partial(simulate, workers=RANKS, steps=STEPS, dtype=torch.float64)
 
 
 def hooked(net: torch.nn.Module, *arguments: object, **options: object) -> tuple[DistributedDataParallel, object]:
@@ -84,7 +84,7 @@ def trained(
         model = DistributedDataParallel(network(dtype=dtype), bucket_cap_mb=bucket)  # pyright: ignore
         state, hook = compressed(model.parameters(), algorithm, seed=3, scaler=scaler, **options)
         model.register_comm_hook(state, hook)
-        return model, torchs(algorithm.update, model.parameters()), state
+        return model, torch_optimizer(algorithm.update, model.parameters()), state
 
     (model, optimizer, state), path, rank, scaling = begin(), [], dist.get_rank(), scaler or SCALER(enabled=False)
     for step in range(1, STEPS + 1):
@@ -138,7 +138,7 @@ def damaged() -> str:
     _, state = hooked(network(), SIGN)
     saved = state.state_dict()
     saved["signal"][7] += 1e-12
-    return refused(lambda: hooked(network(), SIGN)[1].load_state_dict(saved))
+    return error_of(lambda: hooked(network(), SIGN)[1].load_state_dict(saved))
 
 
 def back() -> None:
@@ -217,23 +217,23 @@ def everything() -> dict:
     results["accumulated"] = accumulated()
     results["restarted"] = trained(SIGN, restart=True)
     results["damaged"] = damaged()
-    results["of another kind"] = refused(lambda: hooked(network(), SIGN)[1].load_state_dict({"t": 1}))
-    results["unknown"] = refused(partial(hooked, network(), "cd_adm"))
-    results["option"] = refused(partial(hooked, network(), SIGN, uplink_only=True))
+    results["of another kind"] = error_of(lambda: hooked(network(), SIGN)[1].load_state_dict({"t": 1}))
+    results["unknown"] = error_of(partial(hooked, network(), "cd_adm"))
+    results["option"] = error_of(partial(hooked, network(), SIGN, uplink_only=True))
     for name, algorithm in OTHERS.items():
-        results[name] = refused(partial(compressed, network().parameters(), algorithm))
+        results[name] = error_of(partial(compressed, network().parameters(), algorithm))
     group = dist.new_group([1])
-    results["group"] = in_group(group) if dist.get_rank() else refused(partial(in_group, group))
-    results["frozen"] = refused(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
-    results["start"] = refused(partial(compressed, network().parameters(), SIGN, seed=dist.get_rank()))
-    results["back"] = refused(back)
-    results["lost"] = refused(lost)
-    results["drift"] = refused(partial(trained, SIGN, befalls=drift))
-    results["converted"] = refused(converted)
-    results["thawed"] = refused(thawed)
-    results["groups"] = refused(lambda: compressed([{"params": network().parameters()}], "loco"))
+    results["group"] = in_group(group) if dist.get_rank() else error_of(partial(in_group, group))
+    results["frozen"] = error_of(partial(compressed, network().requires_grad_(False).parameters(), SIGN))
+    results["start"] = error_of(partial(compressed, network().parameters(), SIGN, seed=dist.get_rank()))
+    results["back"] = error_of(back)
+    results["lost"] = error_of(lost)
+    results["drift"] = error_of(partial(trained, SIGN, befalls=drift))
+    results["converted"] = error_of(converted)
+    results["thawed"] = error_of(thawed)
+    results["groups"] = error_of(lambda: compressed([{"params": network().parameters()}], "loco"))
     for name in ("too few", "too many"):
-        results[name] = refused(partial(given, name))
+        results[name] = error_of(partial(given, name))
     return results
 
 
@@ -242,7 +242,7 @@ def test_torchs_optimizer_on_compressed_gradients_is_the_harness_round(name: str
     """A round with an infinite gradient is left out. The scale doubles every two steps; the infinity halves it."""
     algorithm, left_out = ALGORITHMS.get(name, SIGN), AT if name == "not finite" else None
     rounds, expected = STEPS - bool(left_out), harness(algorithm, left_out=left_out)
-    meter = counted(algorithm, D, rounds, torch.float64)
+    meter = count_bits(algorithm, D, rounds, torch.float64)
     for results in ranks:
         found = results[name]
         torch.testing.assert_close(found["x"], expected, rtol=1e-11, atol=1e-13)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import assert_same, at_round, fine, interrupt, launched, run_each, variant
-from run_support import checkpointed, timeless
+from cluster_support import assert_same, at_round, interrupt, outputs_of, run_each, run_ranks, variant
+from run_support import read_checkpoint, timeless
 
 from algorithms.compressors import shard
 from algorithms.core.algorithm import leaves
@@ -114,7 +114,7 @@ def test_ranks_equal_the_simulation(
     more = [f"cluster.groups={groups}"] if groups else []
     alone, together = (runs(task, workers, names, tmp_path / place, *more) for place in ("alone", "together"))
     run_each(alone)
-    fine(launched(tmp_path, ranks, partial(run_each, together)))
+    outputs_of(run_ranks(tmp_path, ranks, partial(run_each, together)))
     for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
         assert len(timeless(expected)) >= 2 * 3
         assert_same(found, expected)
@@ -144,7 +144,7 @@ def test_ranks_that_share_the_server_equal_the_simulation(
     alone = runs(task, workers, names, tmp_path / "alone")
     together = runs(task, workers, names, tmp_path / "together", SHARDED)
     run_each(alone)
-    fine(launched(tmp_path, ranks, partial(in_small_pieces, together)))
+    outputs_of(run_ranks(tmp_path, ranks, partial(in_small_pieces, together)))
     for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
         assert len(timeless(expected)) >= 2 * 3
         assert timeless(found) == timeless(expected)
@@ -166,7 +166,7 @@ def test_ranks_that_share_the_server_equal_the_simulation(
 def joined(path: Path) -> tuple[bytes, list[dict]]:
     """Of the last checkpoint every tensor but the server's, as bytes, and the parts of the server."""
     newest = path / "checkpoint" / str(rounds(path / "checkpoint")[0])
-    files = {file.stem: checkpointed(file) for file in sorted(newest.iterdir())}
+    files = {file.stem: read_checkpoint(file) for file in sorted(newest.iterdir())}
     server = files["shared"]["cluster"].pop("server", None)
     shards = [files.pop(name) for name in sorted(files) if name.startswith("server-")]
     tensors = [leaf for _, leaf in leaves(files) if isinstance(leaf, torch.Tensor)]
@@ -183,7 +183,7 @@ def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: P
     for ranks, server, stop in ((3, "sharded", 3), (2, "rank0", 5), (5, "sharded", 7)):
         part = runs("logreg", 5, [name], tmp_path / "parts", f"cluster.server={server}", seldom)
         act = partial(at_round, stop - 1, 1, interrupt, partial(in_small_pieces, part))
-        ended = launched(tmp_path / server / str(ranks), ranks, act)
+        ended = run_ranks(tmp_path / server / str(ranks), ranks, act)
         assert [rank.code for rank in ended] == [130] * ranks, ended[0].said
         assert f"stopped after round {stop}" in ended[0].said
     [rest] = runs("logreg", 5, [name], tmp_path / "parts", seldom)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import fine, launched
-from run_support import configuration, go, record, rows, stopped
+from cluster_support import outputs_of, run_ranks
+from run_support import configuration, exit_code, go, record, rows
 from torch.distributed import GradBucket, all_reduce  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
@@ -120,7 +120,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("external")
     names = ("torch_allreduce", "torch_fp16", "torch_powersgd")
     runs = [configuration(*THEIRS, f"algorithm={name}", f"results_dir={place}") for name in names]
-    said = fine(launched(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]], place)))
+    said = outputs_of(run_ranks(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]], place)))
     assert "already finished" in said[0]
     assert [run.state for run in find(place)] == ["finished"] * 3
     return place
@@ -208,7 +208,7 @@ def test_a_strategy_needs_a_rank_a_worker(tmp_path: Path) -> None:
     run = configuration(*THEIRS, "algorithm=torch_fp16", f"results_dir={tmp_path}")
     with pytest.raises(UsageError, match=r"there are 1; start it by torchrun --nproc-per-node=2"):
         _bring_to_end([run])
-    assert stopped([*THEIRS, "algorithm=torch_fp16"]) == 2  # as a method of experiments.run
+    assert exit_code([*THEIRS, "algorithm=torch_fp16"]) == 2  # as a method of experiments.run
 
 
 def test_a_carrier_has_the_gradient_that_it_is_told() -> None:

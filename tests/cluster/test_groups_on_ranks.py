@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import assert_same, fine, launched, my_rank, run_each, variant, watched
-from run_support import go, rows, timeless, where
+from cluster_support import assert_same, my_rank, outputs_of, run_each, run_ranks, variant, watch
+from run_support import go, rows, run_folder, timeless
 
 from common.errors import UsageError
 from experiments.cluster.launch import Launch
@@ -46,7 +46,7 @@ def test_a_rank_has_whole_groups_or_a_part_of_one() -> None:
 def test_groups_of_one_worker_are_no_groups(name: str, tmp_path: Path) -> None:
     run = (*COMMON, *RUNS[name], f"results_dir={tmp_path}")
     assert timeless(go(*run)) == timeless(go(*run, f"cluster.groups={WORKERS}"))
-    assert where(*run) != where(*run, f"cluster.groups={WORKERS}")
+    assert run_folder(*run) != run_folder(*run, f"cluster.groups={WORKERS}")
 
 
 def test_step_sizes_of_theory_are_refused(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
             sent[-1].append((by, size))
 
     Torchrun.__init__ = begin
-    with watched(note):
+    with watch(note):
         run_each(runs)
     (target / f"sent-{my_rank()}.json").write_text(json.dumps(sent))
 
@@ -76,7 +76,7 @@ def test_ranks_of_groups_equal_the_simulation_and_send_what_is_counted(tmp_path:
     """Two groups of two ranks."""
     grouped = (*COMMON, "cluster.groups=2")
     runs = [variant(*grouped, *more, results=tmp_path / "results") for more in RUNS.values()]
-    fine(launched(tmp_path, RANKS, partial(observed, tmp_path, runs)))
+    outputs_of(run_ranks(tmp_path, RANKS, partial(observed, tmp_path, runs)))
     sent = [json.loads((tmp_path / f"sent-{rank}.json").read_text()) for rank in range(RANKS)]
     for run, more, *by_rank in zip(runs, RUNS.values(), *sent, strict=True):
         assert_same(folder(run), go(*grouped, *more, f"results_dir={tmp_path / 'alone'}"))

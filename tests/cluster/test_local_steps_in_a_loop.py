@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, results_of, torchs, watched
-from small_network import counted, from_file, gradients, loss, network, vector
+from cluster_support import LR, error_of, results_of, torch_optimizer, watch
+from small_network import count_bits, from_file, gradients, loss, network, vector
 from torch.optim.lr_scheduler import LambdaLR
 
 from algorithms import LocalSteps
@@ -46,7 +46,7 @@ MATRICES, OTHERS = (0, 2), (1, 3)  # of the network's tensors
 
 
 def inner(update: Update, params: Any) -> torch.optim.Optimizer:
-    return update.make(list(params)) if isinstance(update, Torchs) else torchs(update, params)
+    return update.make(list(params)) if isinstance(update, Torchs) else torch_optimizer(update, params)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def trained(
         for one in optimizers:
             one.zero_grad()
         scaling.scale(loss(net, rank, step)).backward()
-        with watched(lambda name, size: messages.append((name, size))):
+        with watch(lambda name, size: messages.append((name, size))):
             for one in optimizers:
                 if step == AT and rank == RANKS - 1:
                     befalls(one)
@@ -191,9 +191,9 @@ def everything() -> dict:
     results["scaled"] = trained(alone(METHODS["local SGD"]), scaler=SCALER(), befalls=partial(poison, torch.inf))
     results["bf16"] = trained(alone(DILOCO), dtype=torch.bfloat16, schedule=lambda t: 0.0 if t > 3 else LR)
     for name, (befalls, *_) in MISTAKES.items():
-        results[name] = refused(partial(trained, alone(DILOCO), befalls=befalls))
+        results[name] = error_of(partial(trained, alone(DILOCO), befalls=befalls))
     for name, (make, _) in STARTS.items():
-        results[name] = refused(partial(make, network(), rank))
+        results[name] = error_of(partial(make, network(), rank))
     return results
 
 
@@ -202,7 +202,7 @@ def in_a_group() -> Any:
     group = dist.new_group([1, 2])
     if dist.get_rank():
         return trained(alone(DILOCO), group=group)
-    return refused(lambda: LocalSteps(inner(ADAMW, network().parameters()), DILOCO, process_group=group))
+    return error_of(lambda: LocalSteps(inner(ADAMW, network().parameters()), DILOCO, process_group=group))
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def test_bits_are_those_of_the_harness_and_bytes_those_that_cross(name: str, ran
             for kind, channel in (("gather", stage.uplink), ("broadcast", stage.downlink)):
                 crossing.append((kind, payload_bytes(channel.codec(t), D, torch.float64) + BYTES))
     for results in ranks:
-        assert results[name]["meter"] == counted(method, D, STEPS, torch.float64)
+        assert results[name]["meter"] == count_bits(method, D, STEPS, torch.float64)
         assert results[name]["messages"] == crossing
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import Launch, as_torchrun, assert_same, at_round, free_port, kill, launched, run_each, variant
+from cluster_support import Launch, as_torchrun, assert_same, at_round, free_port, kill, run_each, run_ranks, variant
 from run_support import go, status
 from waiting import until
 
@@ -58,7 +58,7 @@ def _fail() -> None:
 def test_a_rank_that_dies_or_crashes(
     do: Callable, rank: int, run: RunConfig, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    ranks = launched(tmp_path / "first", 2, partial(at_round, 7, rank, do, partial(run_each, [run])))
+    ranks = run_ranks(tmp_path / "first", 2, partial(at_round, 7, rank, do, partial(run_each, [run])))
     lost, left = ranks[rank], ranks[1 - rank]
     assert lost.code == -9 if do is kill else "ZeroDivisionError: by what?" in lost.said
     assert left.code == 1
@@ -85,7 +85,7 @@ def test_a_rank_that_does_not_answer_is_named(
     for number, process in enumerate(launch.ranks):
         if number != silent:
             process.join(60)
-    ranks = launch.ended(timeout=0)  # which kills the silent one, as a launcher does
+    ranks = launch.wait(timeout=0)  # which kills the silent one, as a launcher does
     ranks.pop(silent)
     for rank in ranks:
         assert rank.code == 1
@@ -104,7 +104,7 @@ def _spoil() -> None:
 
 @pytest.mark.slow
 def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Path) -> None:
-    first, second = launched(tmp_path / "first", 2, partial(at_round, 7, 1, _spoil, partial(run_each, [run])))
+    first, second = run_ranks(tmp_path / "first", 2, partial(at_round, 7, 1, _spoil, partial(run_each, [run])))
     assert (first.code, second.code) == (1, 1)
     assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said
     assert _one_message(first.said, folder(run)), first.said
@@ -122,7 +122,7 @@ def test_ranks_that_never_come_or_a_port_that_never_answers(
         port = listener.getsockname()[1]
         listener.listen() if taken else listener.close()
         act = partial(run_each, [_with_timeout(run, TIMEOUT)])
-        [ended] = Launch(tmp_path / "lost", 1, act, lambda _: as_torchrun(rank, 2, port)).ended(timeout=60)
+        [ended] = Launch(tmp_path / "lost", 1, act, lambda _: as_torchrun(rank, 2, port)).wait(timeout=60)
     assert ended.code == 1
     assert f"error: {'rank 1: ' * rank}the other ranks could not be reached at 127.0.0.1:{port} (" in ended.said
     assert "Traceback" not in ended.said
@@ -134,7 +134,7 @@ def test_ranks_that_never_come_or_a_port_that_never_answers(
 @pytest.mark.parametrize("sizes", [(2, 3), (3, 2)])
 def test_ranks_of_different_launches_say_so(sizes: tuple[int, int], run: RunConfig, tmp_path: Path) -> None:
     port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
-    ranks = launched(tmp_path / "lost", 2, act, environment=lambda rank: as_torchrun(rank, sizes[rank], port))
+    ranks = run_ranks(tmp_path / "lost", 2, act, environment=lambda rank: as_torchrun(rank, sizes[rank], port))
     for rank, ended in enumerate(ranks):
         difference = f"WORLD_SIZE: {sizes[rank]} on rank {rank}, {sizes[1 - rank]} on rank {1 - rank}"
         assert ended.code == 2
@@ -147,7 +147,7 @@ def test_one_signal_ends_a_rank_that_waits_for_the_others(run: RunConfig, tmp_pa
     waiting = Launch(tmp_path / "waiting", 1, act, lambda _: as_torchrun(0, 2, port))
     until(lambda: _answers(port), 60)
     os.kill(waiting.ranks[0].pid, signal.SIGINT)
-    [rank] = waiting.ended(timeout=10)
+    [rank] = waiting.wait(timeout=10)
     assert (rank.code, rank.said) == (-signal.SIGINT, "")
 
 

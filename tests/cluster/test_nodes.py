@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, small_shards
-from small_network import counted, gradients, loss, network, simulated, simulated_local, vector
+from cluster_support import LR, error_of, small_shards
+from small_network import count_bits, gradients, loss, network, simulate, simulate_local, vector
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
@@ -130,7 +130,7 @@ def everything() -> dict:
         "beyond the process group": partial(trained, intra, group=three),
         "a process group": partial(trained, own[1], group=two),
     }.items():
-        results[name] = refused(act)
+        results[name] = error_of(act)
     return results
 
 
@@ -147,8 +147,8 @@ def test_a_node_is_one_worker_of_the_harness(name: str, ranks: list[dict]) -> No
     algorithm, left_out = DRAWN if name == "drawn" else SIGN, AT if name == "not finite" else None
     rounds, gradients = STEPS - bool(left_out), partial(of_nodes, missing=name == "missing")
     with small_shards() if name == "sharded" else nullcontext():
-        expected = simulated(algorithm, len(NODES), STEPS, left_out, gradients=gradients)
-    bits = counted(algorithm, D, rounds).bits
+        expected = simulate(algorithm, len(NODES), STEPS, left_out, gradients=gradients)
+    bits = count_bits(algorithm, D, rounds).bits
     for rank, results in enumerate(ranks):
         found = results[name]
         assert torch.equal(found["x"], expected)
@@ -175,8 +175,8 @@ def test_a_hook_averages_nodes(ranks: list[dict]) -> None:
     ],
 )
 def test_a_node_takes_local_steps_as_one_worker(name: str, method: Any, missing: bool, ranks: list[dict]) -> None:
-    expected = simulated_local(method, len(NODES), STEPS, partial(of_nodes, missing=missing))
-    meter = counted(method, D, STEPS, torch.float64)
+    expected = simulate_local(method, len(NODES), STEPS, partial(of_nodes, missing=missing))
+    meter = count_bits(method, D, STEPS, torch.float64)
     for rank, results in enumerate(ranks):
         found = results[name]
         torch.testing.assert_close(found["x"], expected[:, rank % 2], rtol=1e-10, atol=1e-12)

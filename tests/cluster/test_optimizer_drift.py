@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, launched, results_of, small_shards, watched, within
-from small_network import counted, gradients, loss, network, simulated, vector
+from cluster_support import LR, call_within, results_of, run_ranks, small_shards, watch
+from small_network import count_bits, gradients, loss, network, simulate, vector
 from torch.nn.utils import vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
@@ -75,7 +75,7 @@ class Training:
     def traffic(self) -> dict:
         """A run without a fault, and every collective of it with its bytes."""
         messages = []
-        with watched(lambda name, size: messages.append((name, size))):
+        with watch(lambda name, size: messages.append((name, size))):
             return self.run() | {"messages": messages}
 
 
@@ -216,7 +216,7 @@ def everything() -> dict:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> list[dict]:
     """What every rank came to in every case, with one server and with several."""
-    [found] = results_of(tmp_path_factory.mktemp("drift"), (RANKS, partial(within, context, everything)))
+    [found] = results_of(tmp_path_factory.mktemp("drift"), (RANKS, partial(call_within, context, everything)))
     for results in found:
         results["sharded"] = context is small_shards
     return found
@@ -317,8 +317,8 @@ def test_groups_cross_in_two_messages_and_equal_simulations_of_their_own(ranks: 
 def test_a_gradient_that_is_not_finite_leaves_the_round_out_on_all_ranks(
     name: str, which: str, ranks: list[dict]
 ) -> None:
-    expected = simulated(ALGORITHMS[which], RANKS, STEPS, left_out=AT)
-    bits = counted(ALGORITHMS[which], D, STEPS - 1).bits
+    expected = simulate(ALGORITHMS[which], RANKS, STEPS, left_out=AT)
+    bits = count_bits(ALGORITHMS[which], D, STEPS - 1).bits
     for results in ranks:
         found = results[name, which]
         assert (found["t"], found["skipped"], found["bits"]) == (STEPS - 1, 1, bits)
@@ -362,6 +362,6 @@ def leaving() -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_refused_its_state_is_not_waited_for(tmp_path: Path) -> None:
-    stayed, left = launched(tmp_path, 2, leaving)
+    stayed, left = run_ranks(tmp_path, 2, leaving)
     assert (stayed.code, left.code) == (1, 3)
     assert "LostContact" in stayed.said

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import as_torchrun, at_round, interrupt, launched, my_rank, results_of, run_each, variant
-from run_support import SMALL, before_rounds, go, rows, small, status, stopped, timeless
+from cluster_support import as_torchrun, at_round, interrupt, my_rank, results_of, run_each, run_ranks, variant
+from run_support import SMALL, before_rounds, exit_code, go, rows, small, status, timeless
 from torch import Tensor
 
 from algorithms.comm.consistency import Disagreement, digest, is_finite
@@ -76,7 +76,7 @@ def test_a_wrong_launch(
     capsys: pytest.CaptureFixture,
 ) -> None:  # fmt: skip
     as_rank(0, 2)
-    assert stopped([*SMALL, results, *overrides]) == 2
+    assert exit_code([*SMALL, results, *overrides]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert said.count("\n") == 1
@@ -130,7 +130,7 @@ def _another(what: str, results: Path) -> None:
 def test_what_ranks_do_not_have_alike_is_refused_before_anything_is_written(
     what: str, said: str, tmp_path: Path
 ) -> None:
-    first, second = launched(tmp_path, 2, partial(_another, what, tmp_path / "results"))
+    first, second = run_ranks(tmp_path, 2, partial(_another, what, tmp_path / "results"))
     assert (first.code, second.code) == (2, 2)
     assert said in first.said
     assert "Traceback" not in first.said + second.said
@@ -168,7 +168,7 @@ def test_a_flipped_bit_of_a_replica_ends_the_run(
 ) -> None:
     """Found at an evaluation, before a checkpoint, and at both at once."""
     run = variant(*CD_ADAM, results=tmp_path / "results")
-    for ended in launched(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
+    for ended in run_ranks(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
         assert ended.code == 1
         assert said in ended.said
     path = folder(run)
@@ -189,7 +189,7 @@ def _begun_apart(run: RunConfig) -> None:
 @pytest.mark.slow
 def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) -> None:
     run = variant(*COMMON, results=tmp_path / "results")
-    for ended in launched(tmp_path / "ranks", 2, partial(_begun_apart, run)):
+    for ended in run_ranks(tmp_path / "ranks", 2, partial(_begun_apart, run)):
         assert ended.code == 1
         assert "rank 1: the model x is not that of rank 0" in ended.said
     assert rows(folder(run)) == []
@@ -208,7 +208,7 @@ def test_it_is_found_before_anything_else_happens(
 ) -> None:
     run = variant(*COMMON, *overrides, results=tmp_path / "results")
     act = partial(at_round, 9, 0, does, partial(_flipped, "x", 1, round, run))
-    assert [ended.code for ended in launched(tmp_path / "ranks", 2, act)] == [1, 1]
+    assert [ended.code for ended in run_ranks(tmp_path / "ranks", 2, act)] == [1, 1]
     assert rounds(folder(run) / "checkpoint")[:1] == [8] * (does is interrupt)
 
 

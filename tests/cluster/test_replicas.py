@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, refused, torchs, watched
+from cluster_support import LR, error_of, torch_optimizer, watch
 from small_network import from_file, loss
 from small_network import network as even
 from torch import Tensor, nn
@@ -85,20 +85,20 @@ def trained(
     """x after every step of a loop as anyone writes it, and what was counted, sent and delivered."""
     net, path, crossed = sharded(replicas, **options), [], []
     state = compress_replicas(net, algorithm, seed=3, scaler=scaler, partition=partition)
-    optimizer, scaling = torchs(ADAM, net.parameters()), scaler or SCALER(enabled=False)
+    optimizer, scaling = torch_optimizer(ADAM, net.parameters()), scaler or SCALER(enabled=False)
     for step in range(1, STEPS + 1):
         if restart and step == STEPS // 2:
             saved, before, moments = from_file(state.state_dict()), net, optimizer.state_dict()
             net = sharded(replicas, **options)
             net.load_state_dict(before.state_dict())
-            state, optimizer = compress_replicas(net, algorithm, seed=3), torchs(ADAM, net.parameters())
+            state, optimizer = compress_replicas(net, algorithm, seed=3), torch_optimizer(ADAM, net.parameters())
             state.load_state_dict(saved)
             optimizer.load_state_dict(moments)
         optimizer.zero_grad()
         value = loss(net, dist.get_rank(), step)
         if step == AT:
             value = value * (befalls(net) or 1)
-        with watched(lambda *note: crossed.append(note)):
+        with watch(lambda *note: crossed.append(note)):
             scaling.scale(value).backward()
         scaling.step(optimizer)
         scaling.update()
@@ -263,7 +263,7 @@ def everything() -> dict:
         "twice": twice,
         "too short": lambda: compress_replicas(sharded(), error_feedback(TopK(k=7), ADAM)),
     }.items():
-        results[name] = refused(act)
+        results[name] = error_of(act)
     return results
 
 

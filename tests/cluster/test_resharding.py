@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from cluster_support import LR, results_of, within
+from cluster_support import LR, call_within, results_of
 from small_network import gradients, network, train, vector
 
 from algorithms import LocalSteps
@@ -106,7 +106,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> Path:
 def launch(folder: Path, context: Callable) -> list[list[dict]]:
     """What the three ranks came to that saved it, and the two that loaded it."""
     return results_of(
-        folder, (SAVED, partial(within, context, saving, folder)), (2, partial(within, context, loading, folder))
+        folder,
+        (SAVED, partial(call_within, context, saving, folder)),
+        (2, partial(call_within, context, loading, folder)),
     )
 
 
@@ -122,7 +124,7 @@ def others(
     """What other numbers of ranks came to."""
     if request.param == 2:
         return launch[1]
-    [found] = results_of(tmp_path_factory.mktemp("four"), (4, partial(within, context, loading, folder)))
+    [found] = results_of(tmp_path_factory.mktemp("four"), (4, partial(call_within, context, loading, folder)))
     return found
 
 

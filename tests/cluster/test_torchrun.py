@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import LAUNCHERS, assert_same, fine, launched
-from run_support import SMALL, go, status, timeless, where
+from cluster_support import LAUNCHERS, assert_same, outputs_of, run_ranks
+from run_support import SMALL, go, run_folder, status, timeless
 from waiting import until
 
 from experiments import reproduce
@@ -75,7 +75,7 @@ def _spoken(said: str) -> list[str]:
 def test_a_run_with_ranks_of_its_own(results: str, tmp_path: Path) -> None:
     run = (*SMALL, "threads=1", "cluster.workers=4", "lr=[0.001,0.003]")
     run_command([*run, results, "ranks=2"])
-    path = where(*run, results)
+    path = run_folder(*run, results)
     assert_same(path, go(*run, f"results_dir={tmp_path / 'alone'}"))
     assert json.loads((path / "environment.json").read_text())["ranks"] == 2
     # One rank speaks: a line per tenth of all rounds, one when the run begins and three when it ends.
@@ -99,7 +99,7 @@ def _until(path: Path, least: int, process: subprocess.Popen) -> None:
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_loses_nothing(how: signal.Signals, long_run: Path, results: str) -> None:
-    path = where(*LONG, results)
+    path = run_folder(*LONG, results)
     with torchrun(2, *LONG, results) as process:
         _until(path, 50, process)
         os.killpg(process.pid, how)
@@ -115,7 +115,7 @@ def test_ctrl_c_loses_nothing(how: signal.Signals, long_run: Path, results: str)
 
 def test_a_rank_that_is_killed_twice_costs_the_rounds_since_the_checkpoint(long_run: Path, results: str) -> None:
     """torchrun starts the ranks again, which find each other."""
-    path = where(*LONG, results)
+    path = run_folder(*LONG, results)
     with torchrun(3, *LONG, results, restarts=3) as process:
         for least in (100, 300):
             _until(path, least, process)
@@ -143,5 +143,5 @@ def test_one_rank_equals_the_simulation(algorithm: str, device: str, results: st
 
 
 def test_a_figure_by_two_ranks(results: str, tmp_path: Path) -> None:
-    fine(launched(tmp_path, 2, partial(reproduce.main, [*FIGURE, results])))
+    outputs_of(run_ranks(tmp_path, 2, partial(reproduce.main, [*FIGURE, results])))
     assert sorted((run.seed, run.state) for run in find(tmp_path / "results")) == [(0, "finished"), (1, "finished")]

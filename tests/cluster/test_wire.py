@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from cluster_support import assert_same, fine, launched, my_rank, run_each, variant, watched
+from cluster_support import assert_same, my_rank, outputs_of, run_each, run_ranks, variant, watch
 from run_support import go, rows, timeless
 from torch import Tensor
 
@@ -180,7 +180,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
     Torchrun.__init__ = begin
     sharded_server.swap_messages = swapped
     shard.LEAST = 8
-    with watched(note):
+    with watch(note):
         run_each(runs)
     (target / f"messages-{my_rank()}.json").write_text(json.dumps(messages))
 
@@ -192,7 +192,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
     runs = {name: variant(*COMMON, *overrides, results=place / "results") for name, overrides in RUNS.items()}
     for name, overrides in SHARDED.items():
         runs[name] = variant(*COMMON, *overrides, "cluster.server=sharded", results=place / "sharded")
-    fine(launched(place, RANKS, partial(observed, place, list(runs.values()))))
+    outputs_of(run_ranks(place, RANKS, partial(observed, place, list(runs.values()))))
     return runs, [json.loads((place / f"messages-{rank}.json").read_text()) for rank in range(RANKS)]
 
 

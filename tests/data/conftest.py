@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from data_support import Leftovers, Web
-from real_data import linked
+from real_data import link_sets
 
 from data import libsvm
 
@@ -38,7 +38,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def real(tmp_path: Path) -> Path:
     """A data folder with the four real sets as offline files."""
-    return linked(tmp_path / "real" / "libsvm").parent
+    return link_sets(tmp_path / "real" / "libsvm").parent
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from data_support import Web
-from real_data import linked
+from real_data import link_sets
 
 from common.errors import DataError
 from data import markov as source
@@ -64,7 +64,7 @@ def test_it_is_fetched_once(words: None, web: Web, tmp_path: Path) -> None:
 
 
 def test_the_real_text(tmp_path: Path) -> None:
-    folder = linked(tmp_path / "data")
+    folder = link_sets(tmp_path / "data")
     if not (folder / "text").is_dir():
         pytest.skip("the real text is not beside the LibSVM sets")
     found = shakespeare.load(folder)

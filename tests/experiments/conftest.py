@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, SVMLIGHT, before_round, forget, halted, where
+from run_support import SMALL, SVMLIGHT, before_round, forget, run_exit_code, run_folder
 
 from experiments.orchestration.processes import Job
 
@@ -24,8 +24,8 @@ def at_round() -> Iterator[Callable[[int, Callable[[], object]], object]]:
 def interrupted(results: str, at_round: Callable) -> Path:
     """A run stopped after round 12."""
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
-    assert halted([*SMALL, results]) == 130
-    return where(*SMALL, results)
+    assert run_exit_code([*SMALL, results]) == 130
+    return run_folder(*SMALL, results)
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def bring(run: RunConfig) -> Path:
         return bring_to_end(run, display).path
 
 
-def where(*overrides: str) -> Path:
+def run_folder(*overrides: str) -> Path:
     """The folder of a configuration's run."""
     return folder(configuration(*overrides))
 
@@ -97,14 +97,14 @@ def status(path: Path) -> dict:
     return record(path, "status")
 
 
-def stopped(overrides: list[str]) -> str | int | None:
+def exit_code(overrides: list[str]) -> str | int | None:
     """Run a command line that fails or is stopped. Returns its exit status."""
     with pytest.raises(SystemExit) as stop:
         run.main(overrides)
     return stop.value.code
 
 
-def halted(overrides: Sequence[str]) -> str | int | None:
+def run_exit_code(overrides: Sequence[str]) -> str | int | None:
     """The same for one run, without Hydra's command line."""
     with pytest.raises(SystemExit) as stop, exit_with_message():
         go(*overrides)
@@ -142,7 +142,7 @@ def contents(path: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def checkpointed(file: Path) -> dict:
+def read_checkpoint(file: Path) -> dict:
     """The state in a checkpoint's file. Its checksum is not verified."""
     _, tensors = file.read_bytes().split(b"\n", 1)
     return torch.load(io.BytesIO(tensors), weights_only=True)
@@ -150,7 +150,7 @@ def checkpointed(file: Path) -> dict:
 
 def resign(file: Path, change: Callable[[dict], object]) -> None:
     """Change the state in a checkpoint's file, and its checksum with it."""
-    state = checkpointed(file)
+    state = read_checkpoint(file)
     change(state)
     tensors = io.BytesIO()
     torch.save(state, tensors)

@@ -14,7 +14,7 @@ import torch
 import yaml
 from hydra import compose as of_hydra
 from omegaconf import DictConfig, OmegaConf
-from run_support import SMALL, small, stopped
+from run_support import SMALL, exit_code, small
 
 from algorithms.utils.layout import vector_layout
 from common.errors import UsageError
@@ -235,7 +235,7 @@ def test_cfg(say: Say) -> None:
 def test_a_folder_of_the_users(say: Say, extra: Path, capsys: pytest.CaptureFixture) -> None:
     flag = f"--config-dir={extra}"
     assert yaml.safe_load(say(flag, "algorithm=mine", "--cfg", "job"))["algorithm"]["name"] == "mine"
-    assert stopped(["-cd", str(extra), "algorithm=mien"]) == 2
+    assert exit_code(["-cd", str(extra), "algorithm=mien"]) == 2
     assert "algorithm=mien: no such choice; did you mean mine?" in capsys.readouterr().err
 
 
@@ -245,7 +245,7 @@ def test_a_primary_configuration_of_the_users(say: Say, extra: Path, capsys: pyt
     usual = ["-cd", str(extra), "-cn", "usual"]
     job = yaml.safe_load(say(*usual, "--cfg", "job"))
     assert (job["algorithm"]["name"], job["seed"]) == ("mine", 7)
-    assert stopped([*usual, "sede=3"]) == 2
+    assert exit_code([*usual, "sede=3"]) == 2
     assert "sede: no such key; did you mean seed?" in capsys.readouterr().err
 
 
@@ -264,7 +264,7 @@ STOPPED = {
 @pytest.mark.parametrize(("line", "message"), STOPPED.items(), ids=STOPPED)
 def test_what_is_refused(line, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert stopped([*line.split(), *SMALL]) == 2
+    assert exit_code([*line.split(), *SMALL]) == 2
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

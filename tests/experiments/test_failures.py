@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, contents, go, halted, rows, status, timeless, where
+from run_support import SMALL, contents, go, rows, run_exit_code, run_folder, status, timeless
 
 from common import files
 from common.errors import exit_with_message, is_disk_full
@@ -21,9 +21,9 @@ from experiments.run_store.folder import RunFolder
 
 def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.CaptureFixture) -> None:
     command = [*SMALL, results, "algorithm=sgd", "lr=[0.001,1e308]"]
-    path = where(*command)
+    path = run_folder(*command)
     for _ in range(2):
-        assert halted(command) == 1
+        assert run_exit_code(command) == 1
         said = capsys.readouterr().err
         assert "Traceback" not in said
         for part in ("round 5", "trial 1 (lr=1e+308)", "train_loss is inf", "smaller step size"):
@@ -39,26 +39,26 @@ def test_a_gradient_that_is_not_finite_stops_before_the_next_row(results, tmp_pa
     file.write_text("".join(f"{j % 2} 1:{5e3 * (j % 2 - 0.4)} 2:{-5e3 * (j % 2 - 0.4)}\n" for j in range(40)))
     command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
     command += ["algorithm=sgd", "lr=1e307", "rounds=20", "eval_every=10", "cluster.workers=4"]
-    assert halted(command) == 1
+    assert run_exit_code(command) == 1
     assert "round 2, worker 0, trial 0 (lr=1e+307): local gradient is" in capsys.readouterr().err
-    assert status(where(*command))["round"] == 1
-    assert [row["round"] for row in rows(where(*command))] == [0]
+    assert status(run_folder(*command))["round"] == 1
+    assert [row["round"] for row in rows(run_folder(*command))] == [0]
 
 
 def test_wrong_data(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     file = tmp_path / "bad.svm"
     file.write_text("1 1:1\n0 one:2\n")
     command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
-    assert halted(command) == 1
+    assert run_exit_code(command) == 1
     assert f"{file}, line 2" in capsys.readouterr().err
-    assert halted([*SMALL, results, "cluster.workers=570"]) == 2
+    assert run_exit_code([*SMALL, results, "cluster.workers=570"]) == 2
     assert "cluster.workers=570: the data set has 569 rows" in capsys.readouterr().err
 
 
 def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.CaptureFixture) -> None:
-    path = where(*SMALL, results)
+    path = run_folder(*SMALL, results)
     with RunFolder(path).locked():
-        assert halted([*SMALL, results]) == 1
+        assert run_exit_code([*SMALL, results]) == 1
     assert f"{path}: another process uses this run" in capsys.readouterr().err
     assert go(*SMALL, results) == path
     assert status(path)["status"] == "finished"
@@ -79,7 +79,7 @@ def test_a_finished_run_without_one_of_its_files(results: str, capsys: pytest.Ca
     finished = go(*SMALL, results)
     for name in ("summary.json", "metrics.jsonl"):
         (finished / name).rename(finished / "kept")
-        assert halted([*SMALL, results]) == 1
+        assert run_exit_code([*SMALL, results]) == 1
         assert f"{finished}: finished, but without {name}; delete" in capsys.readouterr().err
         (finished / "kept").rename(finished / name)
 
@@ -111,15 +111,15 @@ def test_a_link_in_a_runs_folder_is_refused(name, interrupted, results, tmp_path
         inside.rename(outside)
     inside.symlink_to(outside)
     before = contents(tmp_path)
-    assert halted([*SMALL, results]) == 1
+    assert run_exit_code([*SMALL, results]) == 1
     assert f"error: {inside}: is a link, so nothing is written there" in capsys.readouterr().err
     assert contents(tmp_path) == before
 
 
 def test_a_folder_removed_while_its_run_is_going_on(results, at_round, capsys):
-    path = where(*SMALL, results)
+    path = run_folder(*SMALL, results)
     at_round(8, lambda: shutil.rmtree(path))
-    assert halted([*SMALL, results]) == 1
+    assert run_exit_code([*SMALL, results]) == 1
     assert f"error: {path}: the folder was removed; the same command begins anew" in capsys.readouterr().err
     assert not path.exists()
     go(*SMALL, results)
@@ -155,8 +155,8 @@ def _lines(path: Path) -> list[str]:
 def test_a_run_without_room(size, disk, tmp_path, capsys):
     place = disk(size)
     command = [*RUN, f"results_dir={place / 'results'}"]
-    path = where(*command)
-    assert halted(command) == 1
+    path = run_folder(*command)
+    assert run_exit_code(command) == 1
     [error] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert error.startswith(f"error: {place}")
     assert "the same command goes on" in error
@@ -183,14 +183,14 @@ def test_wherever_a_file_cannot_be_put_in_place(fine, name, results, tmp_path, m
 
     monkeypatch.setattr(files.os, "replace", failing)
     command = [*RUN, results]
-    assert halted(command) == 1
+    assert run_exit_code(command) == 1
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert line.startswith(f"error: {where(*command)}{os.sep}")
+    assert line.startswith(f"error: {run_folder(*command)}{os.sep}")
     assert os.strerror(number) in line
     assert ".tmp" not in line
     monkeypatch.undo()
-    if _lines(where(*command)):
-        assert status(where(*command))["status"] == "failed"
+    if _lines(run_folder(*command)):
+        assert status(run_folder(*command))["status"] == "failed"
     assert timeless(go(*command)) == timeless(go(*RUN, f"results_dir={tmp_path / 'alone'}"))
 
 
@@ -242,7 +242,7 @@ def test_a_run_goes_on_where_nothing_can_be_printed_on_standard_error(results, m
     monkeypatch.setattr(sys, "stderr", full)
     path = go(*SMALL, results)
     assert status(path)["status"] == "finished"
-    assert halted([*SMALL, "seed=-1"]) == 2
+    assert run_exit_code([*SMALL, "seed=-1"]) == 2
     assert "error: seed=-1" in capsys.readouterr().out
 
 

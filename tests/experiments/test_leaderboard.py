@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from leaderboard_support import entry as rows_of
-from real_data import linked
+from real_data import link_sets
 
 from common.errors import UsageError
 from experiments import leaderboard
@@ -145,7 +145,7 @@ def test_committed_entries_are_of_the_tracks_of_now() -> None:
 
 @pytest.mark.slow
 def test_committed_entries_follow_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = linked(tmp_path / "data")
+    data = link_sets(tmp_path / "data")
     monkeypatch.setenv("DATA_DIR", str(data))
     needed = {"text": data / "text", "images": data / "cifar10"}
     folders = [one for one in find(PLACE / "leaderboard") if needed.get(one.parent.name, data).exists()]

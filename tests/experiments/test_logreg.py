@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from real_data import linked
+from real_data import link_sets
 from reference.plain_loop import LAMBDA, parts
 from reference.plain_loop import local_gradient as gradient
 from run_support import go, rows
@@ -236,7 +236,7 @@ def smoothness() -> tuple[float, float]:
 )
 def test_published_values_are_met(name, smoothness, worker_smoothness, step, tmp_path):
     """Of EF21's authors' code with k = 1; it gives the last worker the rows that are left out here, hence 0.1 %."""
-    task = LogisticRegression(load(name, linked(tmp_path / "data")), workers=20, seed=0)
+    task = LogisticRegression(load(name, link_sets(tmp_path / "data")), workers=20, seed=0)
     assert task.smoothness() == pytest.approx((smoothness, worker_smoothness), rel=1e-3)
     algorithm = ef21(TopK(k=1), SGD())
     assert algorithm.step_size(*task.smoothness(), 20, task.d) == pytest.approx(step, rel=1e-3)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, configuration, contents, forget, go, halted, rows, stopped, where
+from run_support import SMALL, configuration, contents, exit_code, forget, go, rows, run_exit_code, run_folder
 
 from common.errors import Interrupted, UsageError
 from experiments import check as check_command
@@ -80,12 +80,12 @@ def test_an_option_that_the_tasks_vectors_are_too_short_for(package, results, ca
     }[step]
     with (package / "compressor.py").open("a") as file:
         file.write(f"\n    {method}\n")
-    assert halted([*MINE, "compressor.scale=31", results]) == 2
+    assert run_exit_code([*MINE, "compressor.scale=31", results]) == 2
     assert (
         "error: compressor=their_package.compressor.Mine(scale=31): cannot compress the 30 coordinates of "
         "task=logreg/breast_cancer: RuntimeError: selected index k out of range"
     ) in capsys.readouterr().err
-    assert not where(*MINE, "compressor.scale=31", results).exists()
+    assert not run_folder(*MINE, "compressor.scale=31", results).exists()
 
 
 def resized(package: Path, size: int, more: str = "") -> None:
@@ -120,7 +120,7 @@ def test_a_run_of_other_code_is_kept_where_that_is_wanted(package, results, caps
     at_round(12, lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(Interrupted):
         go(*MINE, results)
-    path = where(*MINE, results)
+    path = run_folder(*MINE, results)
     resized(package, 7, "OTHER = 8")
     assert go(*MINE, results, "stale=keep") == path
     assert not path.with_name(f"{path.name}.1").exists()
@@ -150,7 +150,7 @@ def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
     said = f"{own}: has the name of {CONF / name}.yaml; rename yours"
     with pytest.raises(UsageError, match=re.escape(said)):
         load_run(["packages=[their_package]", *used])
-    assert stopped(["-cd", str(package / "conf"), *used]) == 2
+    assert exit_code(["-cd", str(package / "conf"), *used]) == 2
     assert said in capsys.readouterr().err
     own.rename(own.with_name("mine.yaml"))
     load_run(["packages=[their_package]", *used])
@@ -299,7 +299,7 @@ def test_no_file_sets_anything_below_hydra(name, tmp_path, monkeypatch, capsys):
         target.write_text(text)
     group, _, choice = name.rpartition("/")
     seen = sorted(tmp_path.iterdir())
-    assert stopped(["-cd", "theirs", f"{'+' * (group != 'sweep')}{group}={choice}", *SMALL]) == 2
+    assert exit_code(["-cd", "theirs", f"{'+' * (group != 'sweep')}{group}={choice}", *SMALL]) == 2
     assert f"theirs/{name}: a file may not set anything below hydra" in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == seen
 
@@ -309,9 +309,9 @@ def test_a_packages_file_sets_nothing_below_hydra_and_the_command_line_does(pack
     monkeypatch.chdir(tmp_path)
     sly = package / "conf" / "compressor" / "sly.yaml"
     sly.write_text("# @package _global_\ncompressor: {_target_: their_package.compressor.Mine}\nhydra: {mode: RUN}\n")
-    assert stopped(["-m", "compressor=sly,identity", "packages=[their_package]", *SMALL]) == 2
+    assert exit_code(["-m", "compressor=sly,identity", "packages=[their_package]", *SMALL]) == 2
     assert "a file may not set anything below hydra" in capsys.readouterr().err
-    assert stopped(["+hydra.callbacks.sly._target_=their_package.nowhere", *SMALL]) == 2
+    assert exit_code(["+hydra.callbacks.sly._target_=their_package.nowhere", *SMALL]) == 2
     assert "their_package.nowhere" in capsys.readouterr().err
 
 

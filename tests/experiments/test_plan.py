@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from rich.console import Console
-from run_support import SMALL, configuration, contents, go, halted, rows
+from run_support import SMALL, configuration, contents, go, rows, run_exit_code
 
 from algorithms.utils.layout import vector_layout
 from experiments.cluster.ranks import Ranks
@@ -194,7 +194,7 @@ def test_a_finished_run_is_told_by_its_best_step_size(results: str) -> None:
 
 
 def test_where_nothing_came_to_its_end(results: str) -> None:
-    assert halted([*SMALL, "algorithm=sgd", "lr=[0.1,1e308]", results]) == 1
+    assert run_exit_code([*SMALL, "algorithm=sgd", "lr=[0.1,1e308]", results]) == 1
     [choice] = choose_step_sizes(find(Path(results.partition("=")[2])), "final_grad_norm").itertuples()
     assert all(map(math.isnan, (choice.lr, choice.value, choice.second)))
     assert choice.note.startswith("no step size can win")

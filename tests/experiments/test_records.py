@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, go, halted, status, timeless, where
+from run_support import SMALL, go, run_exit_code, run_folder, status, timeless
 from waiting import exit_status
 
 from common.errors import RunError
@@ -83,8 +83,8 @@ def test_a_file_without_a_checksum_is_not_trusted(name: str, results: str, tmp_p
 
 
 def test_a_folder_under_another_runs_id_is_not_taken_for_it(results: str, capsys: pytest.CaptureFixture) -> None:
-    shutil.copytree(go(*SMALL, results), where(*SMALL, results, "seed=1"))
-    assert halted([*SMALL, results, "seed=1"]) == 1
+    shutil.copytree(go(*SMALL, results), run_folder(*SMALL, results, "seed=1"))
+    assert run_exit_code([*SMALL, results, "seed=1"]) == 1
     assert "of another run" in capsys.readouterr().err
 
 
@@ -100,13 +100,13 @@ def test_a_half_row_at_the_end_is_normal_until_a_run_is_finished(interrupted: Pa
 
 def test_damage_that_comes_during_a_run_ends_it_as_failed(results, at_round, capsys):
     """Of the same length, so that it is seen when the summary is made of all rows."""
-    path = where(*SMALL, results)
+    path = run_folder(*SMALL, results)
     metrics = path / "metrics.jsonl"
     at_round(17, lambda: metrics.write_text(metrics.read_text().replace('"round": 10', '"round": 11')))
-    assert halted([*SMALL, results]) == 1
+    assert run_exit_code([*SMALL, results]) == 1
     assert f"{metrics}, line 3: checksum mismatch" in capsys.readouterr().err
     assert status(path)["status"] == "failed"
-    assert halted([*SMALL, results]) == 1
+    assert run_exit_code([*SMALL, results]) == 1
     assert f"delete {path} to begin anew" in capsys.readouterr().err
 
 
@@ -115,11 +115,11 @@ def test_locks_that_do_not_work_are_said_to(results, monkeypatch, capsys):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    assert halted([*SMALL, results]) == 1
+    assert run_exit_code([*SMALL, results]) == 1
     said = capsys.readouterr().err
-    assert f"{where(*SMALL, results) / '.lock'}: cannot be locked (ENOLCK: " in said
+    assert f"{run_folder(*SMALL, results) / '.lock'}: cannot be locked (ENOLCK: " in said
     assert "put results_dir on another file system" in said
-    assert not list(where(*SMALL, results).glob("[!.]*"))
+    assert not list(run_folder(*SMALL, results).glob("[!.]*"))
 
 
 def test_a_sweeps_lock_names_its_holder_too(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ class Disk:
 @pytest.fixture
 def disk(results: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     """The disk under the run's folder."""
-    disk = Disk(where(*RUN, results))
+    disk = Disk(run_folder(*RUN, results))
     monkeypatch.setattr(os, "fsync", disk.sync)
     yield disk
     monkeypatch.undo()
@@ -198,7 +198,7 @@ def test_what_a_power_cut_leaves_at_any_moment_is_gone_on_from(every, disk, resu
     monkeypatch.undo()
     for moment in range(0, len(disk.moments), every):
         place = f"results_dir={tmp_path / str(moment)}"
-        path = where(*RUN, place)
+        path = run_folder(*RUN, place)
         disk.leave(moment, path)
         found = max(rounds(path / "checkpoint"), default=0)
         assert found >= max(t or 0 for since, t in promised.items() if since <= moment), moment

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from renewing import renew
 from rich.console import Console
-from run_support import SMALL, configuration, contents, go, record, rewrite, rows, stopped, where
+from run_support import SMALL, configuration, contents, exit_code, go, record, rewrite, rows, run_folder
 from waiting import exit_status
 
 from common.errors import escape_controls
@@ -38,8 +38,8 @@ def listed(folder: Path, capsys: pytest.CaptureFixture, *words: str) -> tuple[di
 
 def test_every_state(results: str, tmp_path: Path, interrupted: Path, capsys: pytest.CaptureFixture) -> None:
     finished = go(*SMALL, "algorithm=ef21", "lr=[0.001,0.003,0.01,0.03,0.1]", "seed=3", "cluster.workers=4", results)
-    assert stopped([*SMALL, "algorithm=sgd", "lr=1e308", results]) == 1
-    failed = where(*SMALL, "algorithm=sgd", "lr=1e308", results)
+    assert exit_code([*SMALL, "algorithm=sgd", "lr=1e308", results]) == 1
+    failed = run_folder(*SMALL, "algorithm=sgd", "lr=1e308", results)
     gone = go(*SMALL, "algorithm=naive", results)
     rewrite(gone, "status", {"status": "running", "round": 0, "time": "2026-01-01T00:00:00+00:00"})
     damaged = go(*SMALL, "algorithm=qadam", results)
@@ -57,7 +57,7 @@ def test_every_state(results: str, tmp_path: Path, interrupted: Path, capsys: py
         str(damaged): "damaged",
         str(interrupted): "interrupted",
         str(gone): "gone",
-        str(where(*SMALL, "algorithm=sgd", results)): "finished",
+        str(run_folder(*SMALL, "algorithm=sgd", results)): "finished",
         **{
             str(tmp_path / "results" / "sweeps" / "mine" / "own" / "jobs" / f"{cell.id}.yaml"): "missing"
             for cell in (found[0], found[2])

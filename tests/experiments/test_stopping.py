@@ -4,7 +4,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from run_support import RANDOM, SMALL, go, halted, rows, status, timeless, where
+from run_support import RANDOM, SMALL, go, rows, run_exit_code, run_folder, status, timeless
 
 from common.signals import stop_signals
 
@@ -32,8 +32,8 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[di
 def test_stopped_then_resumed_is_as_if_never_stopped(which, how, round, uninterrupted, results, at_round, capsys):
     at_round(round, lambda: signal.raise_signal(how))
     halves = [*SHORT[which], results]
-    path = where(*halves)
-    assert halted(halves) == 130
+    path = run_folder(*halves)
+    assert run_exit_code(halves) == 130
     if round < 23:
         assert (status(path)["status"], status(path)["round"]) == ("interrupted", round)
         assert f"stopped after round {round}; the same command goes on: {path}" in capsys.readouterr().err
@@ -65,9 +65,9 @@ def test_stopped_again_and_again_within_a_round_too(uninterrupted, results, at_r
 
     for round in (3, 4, 9, 20):
         at_round(round, twice if round == 9 else lambda: signal.raise_signal(signal.SIGINT))
-        assert halted(parts) == 130
+        assert run_exit_code(parts) == 130
         done = 8 if round == 9 else round  # a second signal stops in the middle of a round
-        assert (status(where(*parts))["status"], status(where(*parts))["round"]) == ("interrupted", done)
+        assert (status(run_folder(*parts))["status"], status(run_folder(*parts))["round"]) == ("interrupted", done)
     assert timeless(go(*parts)) == uninterrupted["random"]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
@@ -81,6 +81,6 @@ def test_a_crash_is_recorded_and_can_be_resumed(uninterrupted, results, at_round
     at_round(13, crash)
     with pytest.raises(ZeroDivisionError):
         go(*halves)
-    found = status(where(*halves))
+    found = status(run_folder(*halves))
     assert (found["status"], found["round"], found["error"]) == ("failed", 12, "by what?")
     assert timeless(go(*halves)) == uninterrupted["random"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from run_support import SMALL, contents, go, linux, processes, small, status, stopped, sweep, timeless, where
+from run_support import SMALL, contents, exit_code, go, linux, processes, run_folder, small, status, sweep, timeless
 from waiting import until
 
 from common.errors import Interrupted, UsageError
@@ -43,7 +43,7 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_pa
     line = r"^\d of 2  lr=0.01: lr 0.01: train_loss 0\.\d+, .* after 20 rounds and \d+ bits  \(\d+ s\)$"
     assert re.search(line, said, re.MULTILINE)
     assert "not finished: lr=1e+308 seed=0" in out
-    good, bad = (where(*SMALL, "algorithm=sgd", lr, results) for lr in ("lr=0.01", "lr=1e308"))
+    good, bad = (run_folder(*SMALL, "algorithm=sgd", lr, results) for lr in ("lr=0.01", "lr=1e308"))
     assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
     assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
     for path in (good, bad):
@@ -69,7 +69,7 @@ def test_a_single_run_has_no_study(results: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("experiments.orchestration.sweep._run", stopped_at_once)
     with pytest.raises(Interrupted):
         train(small(results), LaunchConfig(job_timeout=60))
-    assert seen == [(None, where(*SMALL, results).name)]
+    assert seen == [(None, run_folder(*SMALL, results).name)]
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_an_error_in_saying_what_a_run_came_to_stops_no_other(results: str, caps
     said = capsys.readouterr().err
     assert said.count("finished, but its result could not be read: UsageError: ") == 2
     for seed in (0, 1):
-        assert status(where(*SMALL, *batch, f"seed={seed}"))["status"] == "finished"
+        assert status(run_folder(*SMALL, *batch, f"seed={seed}"))["status"] == "finished"
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ REFUSED = {
 @pytest.mark.parametrize("wrong", ["seed=0,x", *(pytest.param(wrong, marks=pytest.mark.slow) for wrong in REFUSED)])
 def test_what_is_wrong_in_any_cell_is_refused_before_the_first(wrong, tmp_path, no_process, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert stopped(["-m", *SMALL, *wrong.split()]) == 2
+    assert exit_code(["-m", *SMALL, *wrong.split()]) == 2
     assert REFUSED.get(wrong, "seed=x: must be a valid integer") in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -159,7 +159,7 @@ LONG = (*SMALL, "rounds=2000", "eval_every=10", "checkpoint_every=50", "task.bat
 @linux
 @pytest.mark.parametrize(("how", "ranks", "times"), [("INT", 2, 1), ("TERM", 1, 1), ("INT", 2, 2)])
 def test_ctrl_c_ends_all_with_a_checkpoint(how, ranks, times, results, tmp_path):
-    paths = [where(*LONG, f"algorithm={name}", results) for name in ("cd_adam", "ef21")]
+    paths = [run_folder(*LONG, f"algorithm={name}", results) for name in ("cd_adam", "ef21")]
     words = ["-m", *LONG, "algorithm=cd_adam,ef21", "jobs=2", f"ranks={ranks}", results]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MARK": str(tmp_path)}  # by which we find its processes
     command = [sys.executable, "-m", "experiments.run", *words]
@@ -189,7 +189,7 @@ def test_fail_fast_stops_the_others(results: str, capsys: pytest.CaptureFixture)
     assert sweep(*long, "lr=0.1,1e308,0.2", "jobs=2", "fail_fast=true", results) == 1
     said = capsys.readouterr().err
     assert "1 of 3 runs failed, 3 are left" in said
-    stopped, failed, never = (where(*SMALL, *long, f"lr={lr}", results) for lr in ("0.1", "1e308", "0.2"))
+    stopped, failed, never = (run_folder(*SMALL, *long, f"lr={lr}", results) for lr in ("0.1", "1e308", "0.2"))
     assert status(failed)["status"] == "failed"
     # It may have been stopped before it began.
     assert not (stopped / "status.json").exists() or status(stopped)["status"] == "interrupted"
@@ -209,7 +209,7 @@ def test_runs_are_the_same_by_any_launcher(launcher: str, results: str, tmp_path
     assert done.returncode == 1, done.stderr
     last = [line for line in done.stderr.splitlines() if line.startswith("error: ")][-1]
     assert re.search(r"round 5, all workers, trial 0 \(lr=1e\+308\): train_loss is inf", last)
-    good, bad = (where(*SMALL, "algorithm=sgd", lr, results) for lr in ("lr=0.01", "lr=1e308"))
+    good, bad = (run_folder(*SMALL, "algorithm=sgd", lr, results) for lr in ("lr=0.01", "lr=1e308"))
     assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
     assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
 
@@ -230,7 +230,7 @@ def test_slurms_tasks_are_the_ranks_of_a_cell(results: str, tmp_path: Path) -> N
     assert [task.wait(100) for task in tasks] == [0, 0]
     for seed in "01":
         cell = [*SMALL, "algorithm=cd_adam", "cluster.workers=2", f"seed={seed}"]
-        together = where(*cell, results)
+        together = run_folder(*cell, results)
         assert json.loads((together / "environment.json").read_text())["ranks"] == 2
         assert timeless(together) == timeless(go(*cell, f"results_dir={tmp_path / 'alone'}"))
 

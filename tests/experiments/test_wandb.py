@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import wandb
 import yaml
-from run_support import SMALL, go, halted, record, rewrite, rows, status, where
+from run_support import SMALL, go, record, rewrite, rows, run_exit_code, run_folder, status
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from wandb.proto.wandb_internal_pb2 import Record
 from wandb_support import NAMES, Curve, StandIn, expected, nobody, stand_in
@@ -116,8 +116,8 @@ def test_nothing_is_sent_later_where_wandb_is_disabled(results, stand_in, monkey
 
 def test_a_run_stopped_and_resumed_offline_ends_with_every_row_once(results, at_round, stand_in, capfd):
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
-    assert halted([*LOGGED, results]) == 130
-    path = where(*LOGGED, results)
+    assert run_exit_code([*LOGGED, results]) == 130
+    path = run_folder(*LOGGED, results)
     [first] = stand_in.curves
     assert (first.told["id"], first.rows, first.exit_code) == (path.name, expected(rows(path)), 1)
     assert (first.told["job_type"], first.summary["status"]) == ("simulate", "interrupted")
@@ -159,9 +159,9 @@ def test_a_run_anew_after_an_edit_has_a_curve_of_its_own(results: str, stand_in:
 
 def test_a_run_that_fails_has_its_rows(results: str, stand_in: StandIn) -> None:
     overrides = [*LOGGED, results, "algorithm=sgd", "lr=1e308"]
-    assert halted(overrides) == 1
+    assert run_exit_code(overrides) == 1
     [curve] = stand_in.curves
-    assert curve.rows == expected(rows(where(*overrides))) != []
+    assert curve.rows == expected(rows(run_folder(*overrides))) != []
     assert (curve.summary["status"], curve.exit_code) == ("failed", 1)
 
 
@@ -192,10 +192,10 @@ def test_whatever_wandb_raises_the_run_finishes_and_says_one_line(name, results,
 
 
 def test_a_missing_package_and_a_wrong_key_end_before_anything_starts(results, monkeypatch, capsys):
-    assert halted([*LOGGED, results, "logger.mode=onlin"]) == 2
+    assert run_exit_code([*LOGGED, results, "logger.mode=onlin"]) == 2
     assert "logger.mode=onlin: no such choice; did you mean online?" in capsys.readouterr().err
     monkeypatch.setattr(wandb_logger, "find_spec", lambda name: None)
-    assert halted([*LOGGED, results]) == 2
+    assert run_exit_code([*LOGGED, results]) == 2
     assert "the package wandb is not installed; pip install wandb" in capsys.readouterr().err
     assert not Path(results.removeprefix("results_dir=")).exists()
 
@@ -239,7 +239,7 @@ def test_the_sweep_of_the_examples(results: str, stand_in: StandIn) -> None:
 def test_rows_that_wandb_has_are_not_sent_again_and_the_summary_is_renewed(results, stand_in, online, at_round):
     stand_in.has_network = True
     at_round(12, lambda: signal.raise_signal(signal.SIGTERM))
-    assert halted([*LOGGED, results]) == 130
+    assert run_exit_code([*LOGGED, results]) == 130
     for _ in range(2):  # it goes on, then it is finished
         path = go(*LOGGED, results)
     written = expected(rows(path))

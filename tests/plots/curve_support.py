@@ -21,7 +21,7 @@ def curve(
     return pd.DataFrame({"round": rounds, "bits": bits * rounds, "grad_norm": values, **columns})
 
 
-def labelled(
+def label_curve(
     algorithm: str, task: str, frame: pd.DataFrame, lr: float = 0.1, color: str = "k", seed: int = 0
 ) -> pd.DataFrame:
     """Add the columns that `plots.runs.read.table` adds for drawing."""

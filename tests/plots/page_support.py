@@ -77,7 +77,7 @@ class Viewer:
 
 
 @contextmanager
-def opened(
+def open_page(
     browser: playwright.Browser, file: Path, hash_: str = "", width: int = 1366, height: int = 900, **options: Any
 ) -> Iterator[Viewer]:
     """Open the page in this file. Requests for anything but files are recorded and aborted."""

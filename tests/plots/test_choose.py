@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import curve, labelled
+from curve_support import curve, label_curve
 from folder_support import change, folder, rewrite
 from renewing import renew
 
@@ -132,15 +132,15 @@ def test_level_of_a_curve_that_reaches_zero_is_finite_and_lowest() -> None:
 
 
 def test_best_is_the_lowest_level_not_the_lowest_value() -> None:
-    steady = labelled("a", "t", curve(lambda r: 0 * r + 1e-4, EVERY), lr=0.1)
-    swings = labelled("a", "t", curve(lambda r: np.where(r % 2 == 0, 1e-6, 1.0), EVERY), lr=0.2)
+    steady = label_curve("a", "t", curve(lambda r: 0 * r + 1e-4, EVERY), lr=0.1)
+    swings = label_curve("a", "t", curve(lambda r: np.where(r % 2 == 0, 1e-6, 1.0), EVERY), lr=0.2)
     assert best(mark_best(pd.concat([steady, swings]))) == {("t", "a"): {0.1}}
 
 
 def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **columns: object) -> pd.DataFrame:
     """One method on one task, constant at a value for each step size and seed."""
     return pd.concat(
-        labelled("a", "t", curve(lambda r: 0 * r + 1.0, **columns), lr=lr, seed=seed).assign(**{metric: value})
+        label_curve("a", "t", curve(lambda r: 0 * r + 1.0, **columns), lr=lr, seed=seed).assign(**{metric: value})
         for lr, seeds in values.items()
         for seed, value in seeds.items()
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import check as check_named
-from curve_support import claim, curve, flat, labelled
+from curve_support import claim, curve, flat, label_curve
 
 from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE
 from plots.claims.claims import judge
@@ -211,7 +211,7 @@ REACHES = claim("3", "as low", "reaches_level", subject="a", reference="ref", wi
 
 def two_step_sizes(task: str, subject: tuple[float, float], reference: tuple[float, float]) -> pd.DataFrame:
     return pd.concat(
-        labelled(name, task, flat(value), lr=lr)
+        label_curve(name, task, flat(value), lr=lr)
         for name, values in (("a", subject), ("ref", reference))
         for lr, value in zip((0.1, 0.2), values, strict=True)
     )
@@ -235,14 +235,14 @@ def test_claims_are_judged_with_the_best_and_with_equal_step_sizes() -> None:
 
 
 def test_only_step_sizes_that_all_methods_share_are_judged() -> None:
-    frame = pd.concat([two_step_sizes("s", (1.0, 2.0), (1.0, 1.0)), labelled("a", "s", flat(1.0), lr=0.3)])
+    frame = pd.concat([two_step_sizes("s", (1.0, 2.0), (1.0, 1.0)), label_curve("a", "s", flat(1.0), lr=0.3)])
     assert judge(mark_best(frame), [REACHES])["step_size"].tolist() == ["best", "0.1", "0.2"]
 
 
 def over_seeds(ratios: dict[int, float], negated: bool = False) -> tuple[str, str]:
     """The finding of REACHES where in each seed the subject ends at this ratio to the reference."""
     frame = pd.concat(
-        labelled(name, "s", flat(value), seed=seed)
+        label_curve(name, "s", flat(value), seed=seed)
         for seed, ratio in ratios.items()
         for name, value in (("a", ratio), ("ref", 1.0))
     )
@@ -274,14 +274,14 @@ def test_a_claim_holds_or_fails_where_it_does_so_in_every_seed(
 def test_a_mean_over_seeds_reads_as_on_its_side_of_both_thresholds() -> None:
     alike = claim("1", "", "ends_alike", subject="a", other="ref", metric="grad_norm", factor=2.0)
     ends = {("a", 0): 0.499, ("a", 1): 0.494, ("ref", 0): 1.0, ("ref", 1): 1.0}
-    frame = pd.concat(labelled(name, "s", flat(value), seed=seed) for (name, seed), value in ends.items())
+    frame = pd.concat(label_curve(name, "s", flat(value), seed=seed) for (name, seed), value in ends.items())
     measured = judge(mark_best(frame), [alike])["measured"].iloc[0]
     assert measured == "0.496× (0.494× to 0.499×, 2 seeds)"
 
 
 def test_only_seeds_that_all_methods_of_the_claim_have_are_judged_and_a_report_says_so() -> None:
     def ending(values: dict[int, float], name: str) -> pd.DataFrame:
-        return pd.concat(labelled(name, "s", flat(value), seed=seed) for seed, value in values.items())
+        return pd.concat(label_curve(name, "s", flat(value), seed=seed) for seed, value in values.items())
 
     frame = pd.concat([ending({0: 1.0, 1: 99.0}, "a"), ending({0: 1.0, 2: 1.0}, "ref")])
     text = "1×; 1 of 3 seeds, which all its methods have"
@@ -296,9 +296,9 @@ def test_only_seeds_that_all_methods_of_the_claim_have_are_judged_and_a_report_s
 
 
 def test_claims_are_judged_on_the_tasks_that_have_their_methods_and_measure_their_metric() -> None:
-    frames = [labelled("a", "t", flat(1.0))]
+    frames = [label_curve("a", "t", flat(1.0))]
     for name, value in (("a", 1.0), ("b", 9.0)):
-        frames += [labelled(name, "s", flat(value)), labelled(name, "u", flat(1.0, test_loss=value))]
+        frames += [label_curve(name, "s", flat(value)), label_curve(name, "u", flat(1.0, test_loss=value))]
     frame = mark_best(pd.concat(frames, ignore_index=True))
     low = claim("1", "", "reaches_level", subject="a", reference="b", within=2.0)
     ahead = claim("2", "", "clearly_ahead", subject="a", other="b", metric="test_loss", factor=2.0)
@@ -308,7 +308,7 @@ def test_claims_are_judged_on_the_tasks_that_have_their_methods_and_measure_thei
 
 
 def test_claims_are_about_what_a_task_has_and_about_whole_curves() -> None:
-    whole, cut = labelled("ref", "s", flat(1.0)), labelled("a", "s", flat(1.0))
+    whole, cut = label_curve("ref", "s", flat(1.0)), label_curve("a", "s", flat(1.0))
     finding = judge(mark_best(pd.concat([whole, cut[cut["round"] <= 50]])), [REACHES]).iloc[0]
     assert (finding["verdict"], finding["measured"]) == (NOT_DECIDABLE, "a ends at round 50 of 100")
     finding = judge(mark_best(whole), [REACHES]).iloc[0]

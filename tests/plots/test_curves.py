@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from curve_support import check, curve, labelled
+from curve_support import check, curve, label_curve
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
@@ -31,10 +31,10 @@ def two_by_two(second_task: str = "t") -> pd.DataFrame:
     """Two methods on two tasks, rows in disorder."""
     frame = pd.concat(
         [
-            labelled("a", "s", curve(lambda r: 2.0 * 0.9**r, bits=3)),
-            labelled("b", "s", curve(lambda r: 1.0 * 0.95**r, bits=100), color="red"),
-            labelled("a", second_task, curve(lambda r: 4.0 * 0.8**r, bits=3)),
-            labelled("b", second_task, curve(lambda r: 5.0 + r, bits=100), color="red"),
+            label_curve("a", "s", curve(lambda r: 2.0 * 0.9**r, bits=3)),
+            label_curve("b", "s", curve(lambda r: 1.0 * 0.95**r, bits=100), color="red"),
+            label_curve("a", second_task, curve(lambda r: 4.0 * 0.8**r, bits=3)),
+            label_curve("b", second_task, curve(lambda r: 5.0 + r, bits=100), color="red"),
         ],
         ignore_index=True,
     )
@@ -104,7 +104,7 @@ def test_curves_are_cut_where_it_is_said_and_nowhere_else(side: str, far: float,
 
 
 def falling(name: str, factor: float, task: str = "s", start: float = 1.0, lr: float = 0.1) -> pd.DataFrame:
-    return labelled(name, task, curve(lambda r: start * factor**r), lr=lr)
+    return label_curve(name, task, curve(lambda r: start * factor**r), lr=lr)
 
 
 @pytest.mark.slow
@@ -151,13 +151,13 @@ def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
 def test_a_panel_is_as_high_as_the_runs_that_did_not_diverge(y_scale: str) -> None:
     """A curve that goes on above leaves it, with a mark; below all others it is seen."""
     others = seeds({0: [3.0, 2.0, 1.0], 1: [6.0, 2.0, 1.0]}).assign(diverged=False)
-    odd = labelled("c", "t", curve([1.0, 0.01, 1e15], (0, 10, 20))).assign(diverged=True)
+    odd = label_curve("c", "t", curve([1.0, 0.01, 1e15], (0, 10, 20))).assign(diverged=True)
     alone, both = (over_rounds(some, y_scale=y_scale) for some in (others, pd.concat([others, odd])))
     assert both.get_ylim()[1] == pytest.approx(alone.get_ylim()[1], rel=0.3)
     assert both.get_ylim()[0] < 0.01
     assert both.collections[-1].get_offsets().tolist() == [[10, both.get_ylim()[1]]]
     assert over_rounds(odd, y_scale=y_scale).get_ylim()[1] > 1e15  # where no other is drawn
-    rising = labelled("c", "t", curve([1.0, 2.0, 4.0], (1, 10, 100)))
+    rising = label_curve("c", "t", curve([1.0, 2.0, 4.0], (1, 10, 100)))
     assert over_rounds(rising, y_scale=y_scale, guide=1.0).get_ylim()[1] >= 100
 
 
@@ -175,7 +175,7 @@ VALUES = {0: [8.0, 1.0, 0.01], 1: [2.0, 4.0, 1.0]}
 
 def seeds(values: dict[int, list[float]] = VALUES, bits: int = 10, name: str = "a", color: str = "k") -> pd.DataFrame:
     """One method with this curve a seed, rows in disorder."""
-    frames = [labelled(name, "t", curve(some, (0, 10, 20), bits), seed=seed, color=color)
+    frames = [label_curve(name, "t", curve(some, (0, 10, 20), bits), seed=seed, color=color)
               for seed, some in values.items()]  # fmt: skip
     return pd.concat(frames).sort_values("grad_norm")
 
@@ -197,7 +197,7 @@ def test_a_value_that_one_seed_lacks_has_no_mean() -> None:
 @pytest.mark.parametrize("other", [{"rounds": (0, 10, 30)}, {"rounds": (0, 10)}, {"rounds": (0, 10, 20), "bits": 11}])
 def test_seeds_evaluated_at_different_places_have_no_mean(other: dict) -> None:
     values = [1.0, 1.0, 1.0][: len(other["rounds"])]
-    frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), labelled("a", "t", curve(values, **other), seed=3)])
+    frame = pd.concat([seeds({0: [1.0, 1.0, 1.0]}), label_curve("a", "t", curve(values, **other), seed=3)])
     with pytest.raises(ValueError, match="a on t: seeds 0, 3 were not evaluated at the same rounds and bits"):
         average_seeds(frame, "bits", "grad_norm", geometric=True)
 
@@ -223,7 +223,9 @@ def test_several_seeds_are_a_line_in_a_band() -> None:
 
 
 def test_bits_that_a_coin_decides_are_averaged_over_seeds() -> None:
-    one, other = (labelled("a", "t", curve(lambda r: 1.0 + 0 * r, bits=bits)).assign(seed=bits) for bits in (10, 30))
+    one, other = (
+        label_curve("a", "t", curve(lambda r: 1.0 + 0 * r, bits=bits)).assign(seed=bits) for bits in (10, 30)
+    )
     drawn = average_seeds(average_costs(pd.concat([one, other], ignore_index=True)), "bits", "grad_norm", False)
     assert (drawn["x"] == 2 * one["bits"].to_numpy()).all()
 
@@ -247,7 +249,7 @@ def test_the_ratio_is_taken_at_the_same_task_batch_step_size_seed_and_round():
         return curve([1.0, 1.0], (1, 2), second_moment=[scale, scale * lr * 10], batch_size=batch)
 
     frames = [
-        labelled(name, task, rows(scale, lr, batch), lr, seed=seed)
+        label_curve(name, task, rows(scale, lr, batch), lr, seed=seed)
         for task, seed, batch, noisy in (("a", 0, None, 10), ("b", 0, 4, 4), ("b", 0, 1, 8), ("a", 1, None, 6))
         for name, scale in (("plain", 2.0 + seed), ("noisy", noisy))
         for lr in (0.1, 0.5)
@@ -258,13 +260,13 @@ def test_the_ratio_is_taken_at_the_same_task_batch_step_size_seed_and_round():
     keys = (("a", 0, 0), ("b", 0, 4), ("b", 0, 1), ("a", 1, 0))
     assert [ratios["noisy", *key].tolist() for key in keys] == [[5.0], [2.0], [4.0], [2.0]]
     assert ratios["plain", "a", 0, 0].tolist() == [1.0]
-    frame = labelled("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0], batch_size=None))
+    frame = label_curve("noisy", "a", curve([1.0, 1.0], (1, 2), second_moment=[1.0, 2.0], batch_size=None))
     assert Ratio(metric="second_moment", over="plain").apply(frame)["second_moment_ratio"].isna().all()
 
 
 def test_the_least_so_far_is_of_each_run_and_trial_in_the_order_of_rounds():
-    first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
-    other_trial = labelled("m", "a", curve([9.0, 1.5, 1.0], (0, 1, 2))).assign(run="x", trial=1)
+    first = label_curve("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
+    other_trial = label_curve("m", "a", curve([9.0, 1.5, 1.0], (0, 1, 2))).assign(run="x", trial=1)
     mixed = pd.concat([first.iloc[::-1], other_trial], ignore_index=True)
     found = LeastSoFar(metric="grad_norm").apply(mixed)
     assert found["grad_norm"].tolist() == [0.5, 0.5, 3.0, 9.0, 1.5, 1.0]
@@ -272,9 +274,9 @@ def test_the_least_so_far_is_of_each_run_and_trial_in_the_order_of_rounds():
 
 
 def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
-    first = labelled("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
-    other_trial = labelled("m", "a", curve([3.0, 1.5, 4.0], (0, 1, 2))).assign(run="x", trial=1)
-    longer = labelled("m", "a", curve([3.0, 0.25, 0.1, 0.2], (0, 1, 2, 4))).assign(run="y", trial=0)
+    first = label_curve("m", "a", curve([3.0, 0.5, 2.0], (0, 1, 2))).assign(run="x", trial=0)
+    other_trial = label_curve("m", "a", curve([3.0, 1.5, 4.0], (0, 1, 2))).assign(run="x", trial=1)
+    longer = label_curve("m", "a", curve([3.0, 0.25, 0.1, 0.2], (0, 1, 2, 4))).assign(run="y", trial=0)
     planned = pd.concat([first, other_trial, longer], ignore_index=True).assign(planned_rounds=2)
     frame = MinimumOverRounds().apply(planned)
     assert list(frame[["round", "grad_norm", "min_grad_norm_squared"]].itertuples(index=False, name=None)) == [
@@ -288,7 +290,7 @@ def test_the_minimum_is_over_the_rounds_of_each_run_and_trial():
 
 def test_every_step_size_of_one_method_becomes_a_curve():
     frames = [
-        labelled(name, "a", curve([1.0, lr], (1, 2)), lr, seed=seed)
+        label_curve(name, "a", curve([1.0, lr], (1, 2)), lr, seed=seed)
         for name in ("plain", "noisy")
         for seed in (0, 1)
         for lr in (0.5, 0.003)
@@ -305,7 +307,7 @@ def test_every_step_size_of_one_method_becomes_a_curve():
 def test_targets_over_seeds_are_means_of_step_sizes_with_which_all_got_there():
     def reaching(at, lr, seed):
         values = [1.0 if r < at else 0.1 for r in range(0, 50, 10)]
-        return labelled("m", "a", curve(values, range(0, 50, 10)), lr=lr, seed=seed)
+        return label_curve("m", "a", curve(values, range(0, 50, 10)), lr=lr, seed=seed)
 
     frame = pd.concat([
         reaching(10, 0.1, 0), reaching(40, 0.1, 1),    # on average 250 bits

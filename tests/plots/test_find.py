@@ -43,7 +43,7 @@ def test_every_state_is_found_and_damage_named(results: Path, capsys: pytest.Cap
     assert columns.column("mine").better == "higher"
     assert {run.id for run in find.choose_runs(results)} == {*"01234", "begun", "own"}
     said = capsys.readouterr().err
-    assert "small: not a whole run" in said
+    assert "small: not a complete run" in said
     assert "line 2: checksum mismatch" in said
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from curve_support import claim
 from folder_support import folder
-from page_support import Viewer, browser, opened
+from page_support import Viewer, browser, open_page
 
 from experiments.report import main
 from plots.claims.claims import judge
@@ -51,7 +51,7 @@ def results(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(browser, results) -> Iterator[Viewer]:
-    with opened(browser, results / "report.html") as viewer:
+    with open_page(browser, results / "report.html") as viewer:
         yield viewer
 
 
@@ -246,7 +246,7 @@ def test_a_view_can_be_shared(viewer, browser, results):
     viewer.page.select_option("#y", "train_loss")
     viewer.page.uncheck("#methods input[value=plain]")
     viewer.page.uncheck("#seeds input[value='1']")
-    with opened(browser, results / "report.html", viewer.page.evaluate("location.hash")) as other:
+    with open_page(browser, results / "report.html", viewer.page.evaluate("location.hash")) as other:
         assert other.page.evaluate("read()") == viewer.page.evaluate("read()")
         assert other.traces(SECOND) == viewer.traces(SECOND)
 
@@ -269,7 +269,7 @@ def test_no_button_leads_out_of_the_page(viewer):
 
 @pytest.mark.parametrize(("scheme", "ground"), [("light", "255, 255, 255"), ("dark", "20, 24, 29")])
 def test_on_a_phone_the_first_curve_is_on_the_first_screen_in_either_scheme(browser, results, scheme, ground):
-    with opened(browser, results / "report.html", "", 390, 844, color_scheme=scheme, has_touch=True) as phone:
+    with open_page(browser, results / "report.html", "", 390, 844, color_scheme=scheme, has_touch=True) as phone:
         page = phone.page
         box = page.locator(f'.panel[data-task="{FIRST}"] .plot').bounding_box()
         assert box["y"] + box["height"] <= 844

@@ -12,7 +12,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import RUNS, Ended, Launch, apart, assert_same, fine, kill, launched, my_rank, run_each, variant
+from cluster_support import (
+    RUNS,
+    Ended,
+    Launch,
+    assert_same,
+    kill,
+    my_rank,
+    outputs_of,
+    run_alone,
+    run_each,
+    run_ranks,
+    variant,
+)
 from run_support import go, status
 
 from experiments.config.identity import folder
@@ -62,12 +74,12 @@ class Victim:
         time.sleep(seconds)
         for process in launch.ranks if everyone else [launch.ranks[rank]]:
             process.kill()
-        return self._count(launch.ended())
+        return self._count(launch.wait())
 
     def goes_on(self) -> None:
         """Give the same command again and fail unless it comes to what it must come to. Then another is begun."""
         path = folder(self._run)
-        fine(self._ended(self.act()))
+        outputs_of(self._ended(self.act()))
         assert_same(path, self._kept)
         assert status(path)["status"] == "finished"
         left = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
@@ -75,7 +87,7 @@ class Victim:
         self.begin()
 
     def _ended(self, act: Callable[[], None]) -> list[Ended]:
-        return launched(self._said, self._ranks, act) if self._ranks else [apart(self._said, act)]
+        return run_ranks(self._said, self._ranks, act) if self._ranks else [run_alone(self._said, act)]
 
     def _count(self, ranks: list[Ended]) -> bool:
         killed, said = [rank.code in KILLED for rank in ranks], "\n".join(rank.said for rank in ranks)

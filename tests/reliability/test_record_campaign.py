@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster_support import interrupt
-from run_support import SMALL, before_round, before_rounds, go, stopped, where
+from run_support import SMALL, before_round, before_rounds, exit_code, go, run_folder
 from waiting import exit_status
 
 from common.errors import exit_with_message
@@ -52,7 +52,7 @@ class Place:
         results = f"results_dir={folder}"
         self.folder, self.command = folder, [*OF_THE_RUN, results]
         prepare(folder)
-        self.run = where(*self.command)
+        self.run = run_folder(*self.command)
         self.other = go(*OF_THE_RUN, results, "seed=1")
         go(*OF_THE_RUN, results, "algorithm=ef21")
         self.kept = shutil.copytree(self.run, folder.parent / f"{folder.name}-kept")
@@ -144,7 +144,7 @@ def finished(folder: Path) -> None:
 
 def interrupted(folder: Path) -> None:
     with before_round(12, interrupt):
-        assert stopped([*OF_THE_RUN, f"results_dir={folder}"]) == 130
+        assert exit_code([*OF_THE_RUN, f"results_dir={folder}"]) == 130
 
 
 @pytest.mark.slow
