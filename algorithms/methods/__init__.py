@@ -1,1 +1,1 @@
-"""One file a published method: its equations, its source and its composition."""
+"""One file per published method: its equations, its source and its composition."""

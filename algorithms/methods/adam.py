@@ -9,7 +9,7 @@ def adam(compressor: Floats, update: Adam) -> Algorithm:
         m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  x ← x − α·m/√(v + ν)
 
     State: replica, m and v [d].
-    Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, of g_i and of ḡ.
-    Source: Kingma and Ba 2014; `update.form: torch` gives torch.optim.Adam's bias correction and place of ν.
+    Wire: 32d bits up, 32d down. With the casts bf16, fp16 and fp8 one message of C each way, for g_i and for ḡ.
+    Source: Kingma and Ba 2014; `update.form: torch` has torch.optim.Adam's bias correction and place of ν.
     """
     return Algorithm.from_channel(Direct(compressor), update)

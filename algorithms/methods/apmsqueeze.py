@@ -1,4 +1,4 @@
-"""APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, the forerunner of 1-bit Adam."""
+"""APMSqueeze: Adam-preconditioned momentum SGD with one-bit messages, a predecessor of 1-bit Adam."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def apmsqueeze(
     decoupled: bool = False,  # true: x ← x − αλx instead
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """Momentum SGD whose preconditioner is what T_w rounds of Adam left in v.
+    """Momentum SGD with a fixed preconditioner: v after T_w rounds of Adam.
 
         t ≤ T_w  ḡ = mean_i g_i,  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²,  x ← x − α·m/(√v + ε)
         t > T_w  worker   m_i = β₁m + (1−β₁)g_i,  u_i = m_i + δ_i,  c_i = C(u_i),  δ_i ← u_i − c_i
@@ -26,7 +26,7 @@ def apmsqueeze(
 
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m and v [d] on every replica.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
-    Source: Tang et al., APMSqueeze, of which the abstract is at hand; 1-bit Adam but for the preconditioner.
+    Source: the abstract of Tang et al., APMSqueeze. The rest is 1-bit Adam with another preconditioner.
     """
     adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "form": "uncorrected"}
     decay: dict[str, Any] = {"weight_decay": weight_decay, "decoupled": decoupled}

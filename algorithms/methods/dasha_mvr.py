@@ -1,4 +1,4 @@
-"""DASHA-MVR: DASHA on estimates that few rows a round suffice for."""
+"""DASHA-MVR: DASHA for small batches, on variance-reduced gradients."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from .dasha import Dasha, Start, make_uplink
 
 @dataclass(frozen=True, kw_only=True)
 class DashaMVR(Dasha):
-    """DASHA whose workers take h_i for their gradients, which follow the gradients with less noise."""
+    """DASHA on h_i, which follow the workers' gradients with less noise."""
 
     b: float
 
@@ -29,13 +29,13 @@ class DashaMVR(Dasha):
 def dasha_mvr(
     compressor: Compressor,
     update: SGD,
-    b: float = 0.1,  # b, how much of an estimate is given up each round for the new gradient
-    rate: float | None = None,  # a, how much of the error ĝ_i − h_i goes each round; null: 1/(2ω+1)
-    start: Start = "dense",  # dense: the first gradients cross as they are; zero: C of them; share: C of a share a
+    b: float = 0.1,  # b, share of the old estimate's correction dropped each round
+    rate: float | None = None,  # a, share of the error ĝ_i − h_i corrected each round; null: 1/(2ω+1)
+    start: Start = "dense",  # the first message. dense: g_i uncompressed; zero: C(g_i); share: C(a·g_i)
 ) -> Algorithm:
     """DASHA for batches: momentum variance reduction (MVR) of g_i before it is compressed.
 
-        worker   h_i' = g_i + (1−b)(h_i − p_i),  p_i being the gradient at the previous x on the batch of g_i
+        worker   h_i' = g_i + (1−b)(h_i − p_i),  p_i: gradient at the previous x on the batch of g_i
                  c_i = C(h_i' − h_i − a(ĝ_i − h_i)),  ĝ_i ← ĝ_i + c_i,  h_i ← h_i'
         server   ĝ ← ĝ + mean_i c_i,  sends ĝ
         replica  x ← x − αĝ
@@ -43,8 +43,8 @@ def dasha_mvr(
     In round 1 h_i' = g_i, and ĝ_i is as in DASHA with the same `start`.
     State: h_i and ĝ_i [d] on every worker; ĝ [d] on the server; the previous x [d] on replicas.
     Wire: as `dasha`.
-    Source: as `dasha`, whose authors' code tries b from 0.01 to 0.5. b = 1 is DASHA on batches, and on full gradients
-    every b is DASHA.
+    Source: as `dasha`. Its authors' code tries b from 0.01 to 0.5. b = 1 is DASHA on batches. On full gradients every
+    b is DASHA.
     Differences: h_i begins with the first round's batch; the authors' code can take a larger one. The column
     `gradient_calls` counts both gradients of a round, `epoch` counts one.
     """

@@ -15,7 +15,7 @@ from .bases.server_weights import worker_lr
 
 @dataclass(frozen=True, kw_only=True)
 class OfCoefficients(ErrorFeedback):
-    """Error feedback whose messages are decoded to coefficients, which the receiver turns into coordinates."""
+    """Error feedback with messages of coefficients. The receiver transforms them to coordinates."""
 
     chunks: Chunks
 
@@ -48,23 +48,23 @@ def demo(
     compressor: DctTopK,
     layout: Layout = (),
     beta: float = 0.999,  # β, how much of δ_i is kept each round
-    tie: Literal["zero", "plus"] = "zero",  # the step where nothing was sent; plus: +α, for d bits down
+    tie: Literal["zero", "plus"] = "zero",  # the step of a coordinate that nobody sent; plus: +α, for d bits down
     weight_decay: float = 0.0,  # λ, of x ← x − αλx
 ) -> Algorithm:
-    """Momentum that workers keep to themselves, but for the largest coefficients of its cosine transform.
+    """Local momentum; workers send only the largest coefficients of its cosine transform.
 
         worker   δ_i ← βδ_i + αg_i,  c_i = the k largest coefficients of every chunk of DCT(δ_i)
                  δ_i ← δ_i − DCT⁻¹(c_i)
-        server   z = of every coefficient the mean over the workers that sent it, a 0 too,  s = sgn(DCT⁻¹(z))
+        server   z = mean of every coefficient over the workers that sent it, zeros included,  s = sgn(DCT⁻¹(z))
         replica  x ← x − α(s + λx)
 
-    All tensors are treated alike, whatever their roles.
+    All tensors are treated alike, independent of their roles.
     State: δ_i [d] on every worker, zero at the start.
     Wire: k(32 + ⌈log₂ hw⌉) bits a chunk up; 2d bits down, or d with `tie: plus`.
     Source: Peng, Quesnelle and Kingma, DeMo: Decoupled Momentum Optimization, 2024 (arXiv 2411.19870), by its
-    authors' code, whose defaults are k = 32, chunks of 64 × 64 and β = 0.999. The sign of zero is 0 there too.
-    Differences: A server sends signs; there all workers gather all messages, (n−1) times what goes up, with indices
-    of 64 bits. Papers count the uplink alone.
+    authors' code with its defaults k = 32, chunks of 64 × 64 and β = 0.999. The sign of zero is 0 there too.
+    Differences: A server sends signs. There all workers gather all messages, (n−1) times the uplink, with indices of
+    64 bits. Papers count only the uplink.
     """
     compressor = replace(compressor, layout=layout or compressor.layout)
     uplink = OfCoefficients(compressor.coefficient_compressor, decay=beta, chunks=compressor.chunks)

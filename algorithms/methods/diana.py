@@ -1,4 +1,4 @@
-"""DIANA: unbiased compression of differences to what is learnt of every worker's gradient."""
+"""DIANA: unbiased compression of gradients' differences to learnt shifts."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,7 +17,7 @@ class LearningServer(ServerState):
 
 @dataclass(frozen=True)
 class Learning(Channel):
-    """Sends c = C(w − h), keeps h ← h + a·c; the receiver uses h + c. a = 1/(1+ω) where `rate` is None."""
+    """Sends c = C(w − h), keeps h ← h + a·c; the receiver uses h + c. a = 1/(1+ω) if `rate` is None."""
 
     rate: float | None = None
 
@@ -48,7 +48,7 @@ class Learning(Channel):
 
 @dataclass(frozen=True, kw_only=True)
 class Diana(Algorithm):
-    """Rounds whose server starts from h in place of its last aggregate, and learns it as the workers do."""
+    """Rounds with a server that adds messages to h, and learns h as the workers do."""
 
     along: Literal["estimate", "learnt"]
 
@@ -60,7 +60,7 @@ class Diana(Algorithm):
 
     def aggregate(self, payloads: Payloads, state: Any, t: int) -> Tensor:
         mean = self.mean(payloads, state.h.shape[-1], t)
-        if self.along == "learnt" and isinstance(self.uplink, Learning):  # nothing is learnt of a dense group
+        if self.along == "learnt" and isinstance(self.uplink, Learning):  # a dense group learns nothing
             mean = self.uplink.gain(mean.shape[-1]) * mean
         return self.uplink.receive(mean, state.h)
 
@@ -78,20 +78,20 @@ class Diana(Algorithm):
 def diana(
     compressor: Compressor,
     update: SGD,
-    rate: float | None = None,  # a, how much of a message h_i learns; null: 1/(1+ω)
-    along: Literal["estimate", "learnt"] = "estimate",  # of the step; learnt: mean_i h_i, once c_i are in it
+    rate: float | None = None,  # a, share of a message that h_i learns; null: 1/(1+ω)
+    along: Literal["estimate", "learnt"] = "estimate",  # of the step; learnt: the new mean_i h_i
 ) -> Algorithm:
-    """Compresses g_i − h_i without bias, where h_i learns the local gradient at the optimum.
+    """Compress g_i − h_i without bias. h_i learns the local gradient at the optimum.
 
         worker   c_i = C(g_i − h_i),  h_i ← h_i + a·c_i
-        server   ĝ = h + mean_i c_i,  h ← h + a·mean_i c_i,  sends ĝ      (with `along: learnt` this h in ĝ's place)
+        server   ĝ = h + mean_i c_i,  h ← h + a·mean_i c_i,  sends ĝ      (with `along: learnt` the new h)
         replica  x ← x − αĝ
 
     State: h_i [d] on every worker; h = mean_i h_i and ĝ [d] on the server; all zero at the start.
     Wire: one message of an unbiased C up, 32d bits down.
     Source: Mishchenko, Gorbunov, Takáč and Richtárik, Distributed Learning with Compressed Gradient Differences, 2019
-    (arXiv 1901.09269), without its proximal step; a = 1/(1+ω) as in the code of MARINA's authors. `along: learnt` is
-    the DIANA of their linear-model experiments. a = 1 with a contractive C is EF21 from zero, a = 0 direct
+    (arXiv 1901.09269), without its proximal step. a = 1/(1+ω) as in the code of MARINA's authors. `along: learnt` is
+    DIANA in their linear-model experiments. a = 1 with a contractive C is EF21 from zero, a = 0 direct
     compression.
     """
     return Diana(Learning(compressor, rate=rate), dense(), update, along=along)

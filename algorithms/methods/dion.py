@@ -1,4 +1,4 @@
-"""Dion: orthonormal factors of the momentum, which cross in place of gradients."""
+"""Dion: low-rank orthonormal factors of the momentum are sent instead of gradients."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from .bases.muon import Muon
 
 @dataclass(frozen=True, kw_only=True)
 class Along(Muon):
-    """Muon's step along matrices that are orthonormal as they come."""
+    """Muon's step for matrices that are already orthonormal."""
 
     def _orthogonalize(self, matrices: Tensor) -> Tensor:
         return matrices
@@ -51,14 +51,14 @@ def dion(
     layout: Layout = (),
     seed: int = 0,
     fraction: float = 0.25,  # r = ⌈fraction·min(m, n)⌉ of every matrix
-    momentum: float = 0.95,  # μ, how much of what was used is kept
+    momentum: float = 0.95,  # μ, how much of the used part is kept
     others_lr: float = 1.0,  # AdamW's step size for what is no matrix, in units of α
     beta1: float = 0.9,  # β₁ of AdamW
     beta2: float = 0.95,  # β₂ of AdamW
     eps: float = 1e-8,  # ε of AdamW, outside the root
     weight_decay: float = 0.0,  # λ, of x ← x − αλx
 ) -> Algorithm:
-    """Muon of low rank: PowerSGD's two factors of the momentum M, orthonormal, are the step.
+    """Low-rank Muon: the step is the product of PowerSGD's two factors of the momentum M, made orthonormal.
 
         worker   M_i ← M_i + G_i
         stage 1  up M_i Q, down mean_i M_i Q,  P = orth(mean_i M_i Q)
@@ -66,16 +66,16 @@ def dion(
         worker   M_i ← M_i − (1−μ)P Rᵀ
         replica  Q ← the columns of R, each divided by its norm + 10⁻⁸,  X ← X − α(λX + √(m/n)·P Qᵀ)
 
-    for every matrix X m × n. Where m < n, M_i are the transposed and so is P Qᵀ, but √(m/n) is that of X itself: less
-    than 1. Gradients of all else cross as they are in stage 1, and AdamW steps along their mean with `others_lr`·α. A
-    column of Q whose R becomes zero stays what it was.
+    for every matrix X m × n. If m < n, M_i and P Qᵀ are transposed, but √(m/n) is of X itself: less than 1. All other
+    gradients cross uncompressed in stage 1, and AdamW steps along their mean with `others_lr`·α. A column of Q stays
+    if its column of R is zero.
     State: M_i [of matrices] on every worker; P, Q, P Rᵀ and AdamW's moments on every replica. M_i start at zero, Q
-    standard normal, the same everywhere, of the run's seed.
+    standard normal from the run's seed, equal everywhere.
     Wire: 32(Σ r(m + n) + all else) bits each way.
     Source: Ahn, Xu, Abreu et al., Dion: Distributed Orthonormalized Updates, 2025 (arXiv 2504.05295), and its
-    authors' reference (microsoft/dion). It is Dion of one worker with the mean gradient, whatever the workers' data.
-    Differences: `fraction` is 1 there. Filters are (out, all else), and refused there. orth is by Householder's QR,
-    there by Cholesky's on a sketch.
+    authors' reference (microsoft/dion). It equals one worker's Dion with the mean gradient, for any data.
+    Differences: `fraction` is 1 there. Filters are (out, all else), and rejected there. orth uses Householder's QR,
+    there Cholesky's on a sketch.
     """
     compressed = tuple(block for block in layout if block.role == "matrix")
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")

@@ -1,4 +1,4 @@
-"""Distributed Lion: Lion's momentum on every worker, signs of its steps on the wire."""
+"""Distributed Lion: workers keep Lion's momentum and send signs of its steps."""
 
 from typing import Literal
 
@@ -12,21 +12,21 @@ def distributed_lion(
     update: SGD,
     workers: int,
     combine: Literal["vote", "mean"] = "vote",  # of the workers' signs: the majority's, or their mean
-    tie: Literal["plus", "zero"] = "plus",  # what a tied vote comes to; zero: 0, for 2d bits down
-    beta1: float = 0.9,  # β₁, how much of m_i is in what is sent
+    tie: Literal["plus", "zero"] = "plus",  # the result of a tied vote; zero: 0, for 2d bits down
+    beta1: float = 0.9,  # β₁, how much of m_i is sent
     beta2: float = 0.99,  # β₂, how much of m_i is kept each round
 ) -> Algorithm:
-    """Lion whose workers keep momenta of their own gradients and send the signs of their steps.
+    """Lion with momenta on the workers. They send the signs of their steps.
 
         worker   s_i = sgn±(β₁m_i + (1−β₁)g_i),  m_i ← β₂m_i + (1−β₂)g_i
         server   D = sgn±(mean_i s_i)  (`vote`),  or mean_i s_i  (`mean`)
         replica  x ← x − α(D + λx)
 
     State: m_i [d] on every worker, zero at the start. n = `workers`.
-    Wire: d bits up; down d bits (2d with `tie: zero`), or ⌈log₂(n+1)⌉·d for the mean, which takes n + 1 values.
+    Wire: d bits up; down d bits (2d with `tie: zero`), or ⌈log₂(n+1)⌉·d for the mean, which has n + 1 values.
     Source: Liu et al., Communication Efficient Distributed Training with Distributed Lion, 2024 (arXiv 2404.00438).
     β₁ = β₂ is Signum.
-    Differences: In the unofficial code at hand a step of 0 and a tie vote −1; here both are +1.
+    Differences: In an unofficial code a step of 0 and a tie become −1; here both are +1.
     """
     check_words(distributed_lion, locals())
     check_signs(compressor)

@@ -1,4 +1,4 @@
-"""EControl: one message corrects an estimate of the gradient and feeds back an error, with a gain."""
+"""EControl: one message corrects a gradient estimate and feeds back an error with a gain."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,18 +10,18 @@ from .bases import SGD, Algorithm, Channel, Compressor, MessageKey, Payload, den
 
 
 class Controlled(NamedTuple):
-    h: Tensor  # what the receiver has of w
-    e: Tensor  # what it was not told so far, added up
+    h: Tensor  # the receiver's estimate of w
+    e: Tensor  # the sum of its errors
 
 
 @dataclass(frozen=True)
 class ErrorControl(Channel):
-    """Sends c = C(w − h + ηe), keeps h ← h + c and e ← e + w − h; the receiver uses h. η = π(d) where it is None."""
+    """Sends c = C(w − h + ηe), keeps h ← h + c and e ← e + w − h; the receiver uses h. η = π(d) if it is None."""
 
     eta: float | None = None
 
     is_coordinatewise = True
-    mean_memory_suffices = True  # of h it is ĝ, which the server has; e enters linearly
+    mean_memory_suffices = True  # the mean of h is ĝ, which the server has; e enters linearly
     mean_over = "all"
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ def econtrol(
     eta: float | None = None,  # η, how much of the error is fed back; null: C's π
     dense_start: bool = True,  # true: the first vectors cross uncompressed, 32d bits
 ) -> Algorithm:
-    """EF21's estimate and error feedback's error in one message, the latter with a gain that keeps it stable.
+    """Send EF21's correction and error feedback's error in one message, the error with a stabilizing gain.
 
         worker   c_i = C(g_i − h_i + ηe_i),  h_i ← h_i + c_i,  e_i ← e_i + g_i − h_i     (the new h_i)
         server   ĝ ← ĝ + mean_i c_i,  sends ĝ
@@ -65,7 +65,7 @@ def econtrol(
     round 1, and e_i = 0.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
     Source: Gao, Islamov and Stich, EControl: Fast Distributed Optimization with Compression and Error Control, 2023
-    (arXiv 2311.05645), in the form of the code of EF21-SGDM's authors, where η = 0.1 with top-k of a ratio of 0.1. A
-    gain well above π diverges. The step size of theory is EF21's. η = 0 is EF21.
+    (arXiv 2311.05645), as in the code of EF21-SGDM's authors, which has η = 0.1 for top-k with ratio 0.1. A gain well
+    above π diverges. The step size of theory is EF21's. η = 0 is EF21.
     """
     return Algorithm(ErrorControl(compressor, dense_rounds=int(dense_start), eta=eta), dense(), update)

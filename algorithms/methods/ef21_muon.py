@@ -1,4 +1,4 @@
-"""EF21-Muon: compressed differences of momenta up, steps of orthogonal matrices on the server, of models down."""
+"""EF21-Muon: compressed differences of momenta up and of models down, Muon's steps on the server."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,11 +20,11 @@ class SteppingServer(ServerWeights):
 
 @dataclass(frozen=True, kw_only=True)
 class EF21Muon(ServerModel):
-    """Rounds whose server steps along its aggregate, with the step size of the round."""
+    """Rounds in which the server steps along its aggregate, with the round's step size."""
 
     beta: float
     dense_start: bool
-    lr: Any = None  # of the round at hand
+    lr: Any = None  # of the current round
 
     needs_all = ""
 
@@ -65,7 +65,7 @@ def ef21_muon(
     eps: float = 1e-10,  # ε of AdamW, outside the root
     weight_decay: float = 0.0,  # λ, of x ← x − αλx on the server
     uplink_only: bool = False,  # true: differences of models come down uncompressed, 32d bits
-    dense_start: bool = True,  # true: M_i and G_i begin as the first gradients, which cross uncompressed, 32d bits
+    dense_start: bool = True,  # true: M_i and G_i start as the first gradients, sent uncompressed, 32d bits
 ) -> Algorithm:
     """Muon with EF21 on momenta up and on the model down.
 
@@ -74,13 +74,13 @@ def ef21_muon(
                  S = C(X − W),  W ← W + S
         replica  W ← W + S
 
-    State: M_i and G_i [d] on every worker; G, X, W [d] and AdamW's moments on the server; W on every replica, X and W
-    the start of the model. What is evaluated is what workers hold, W.
+    State: M_i and G_i [d] on every worker; G, X, W [d] and AdamW's moments on the server; W on every replica. X and W
+    start as the model. Evaluations measure W, the workers' model.
     Wire: one message of a contractive C up, after 32d bits in round 1 with `dense_start`, and one down.
     Source: Gruntkowska, Gaponov, Tovmasyan and Richtárik 2025 (arXiv 2510.00643), from a transcription: no code of
-    theirs was found, and their start, embeddings, heads, β and radii (α·s here) are unsure. Without compression, and
-    from zero, matrices move as by `muon` with μ = 1−β, without `nesterov`.
-    Differences: They begin with the step from the first G. NS is Muon's polynomial in place of an exact UVᵀ.
+    theirs was found, and their start, embeddings, heads, β and radii (α·s here) are uncertain. Uncompressed, and from
+    zero, matrices move as with `muon`, μ = 1−β, without `nesterov`.
+    Differences: They begin with the step from the first G. NS is Muon's polynomial instead of an exact UVᵀ.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     update = Muon(

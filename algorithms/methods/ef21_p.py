@@ -11,10 +11,10 @@ from .bases.worker_momentum import DecaySent
 
 @dataclass(frozen=True)
 class FromStart(Markov):
-    """The Markov sequence of a vector that both ends have at the start: the model."""
+    """A Markov sequence that starts at the model, which both ends have."""
 
     is_coordinatewise = True
-    is_mirrored = False  # a replica's signal is the step that it made
+    is_mirrored = False  # a replica's signal is its step
 
     def start(self, like: Tensor) -> Tensor:
         return like
@@ -33,13 +33,13 @@ def ef21_p(
     compressor: Compressor,
     weight_decay: float = 0.0,  # λ, added to g_i
 ) -> Algorithm:
-    """Error feedback on the model: gradients go up uncompressed, and come at what was sent of the server's model.
+    """Error feedback on the model: gradients at the received model w go up uncompressed.
 
         worker   g_i at w,  sends αg_i
         server   x ← x − mean_i αg_i,  p = C(x − w),  w ← w + p
         replica  w ← w + p
 
-    State: x and w [d] on the server, w [d] on every replica, both the start of the model. What is evaluated is w.
+    State: x and w [d] on the server, w [d] on every replica, both the model at the start. Evaluations measure w.
     Wire: 32d bits up, one message of a contractive C down, 64k bits with top-k.
     Source: Gruntkowska, Tyurin and Richtárik 2022 (arXiv 2209.15218), recalled; no reference code was found. For an
     odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink.

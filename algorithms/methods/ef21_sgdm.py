@@ -16,7 +16,7 @@ class DoubleMomentum(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FirstGradientMomentum(Algorithm):
-    """Rounds in which workers send averages of their gradients that begin with the first one."""
+    """Rounds with worker-side momentum that starts at the first gradient."""
 
     eta: float
     double: bool
@@ -43,13 +43,13 @@ class FirstGradientMomentum(Algorithm):
 def ef21_sgdm(
     compressor: Compressor,
     eta: float = 0.1,  # η, how much of the new gradient enters v_i
-    double: bool = False,  # true: EF21-SGD2M, which averages v_i once more
+    double: bool = False,  # true: EF21-SGD2M, which averages v_i again
     weight_decay: float = 0.0,  # λ, added to g_i before momentum is formed
     decoupled: bool = False,  # true: x ← x − αλx instead
-    uplink_only: bool = True,  # false: the downlink is compressed likewise, which is not the paper's method
+    uplink_only: bool = True,  # false: compress the downlink too, unlike the paper
     dense_start: bool = True,  # true: the first vectors cross uncompressed, 32d bits
 ) -> Algorithm:
-    """Momentum in front of EF21's compressor, so that batches of one suffice.
+    """Momentum before EF21's compressor, so that batches of one row suffice.
 
         worker   v_i ← (1−η)v_i + ηg_i,  `double`: u_i ← (1−η)u_i + ηv_i,  w_i = v_i or u_i
                  c_i = C(w_i − ĝ_i),  ĝ_i ← ĝ_i + c_i
@@ -60,9 +60,9 @@ def ef21_sgdm(
     State: v_i, u_i where `double`, and ĝ_i [d] on every worker; ĝ [d] on the server.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
     Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (arXiv 2305.15155),
-    with the defaults of its authors' code. η = 1 is EF21, and so is the step size of theory.
-    Differences: The dense start counts, which the authors' code leaves out; the paper starts from a larger batch.
-    Their code never applies its weight decay.
+    with the defaults of its authors' code. η = 1 is EF21. The step size of theory is EF21's.
+    Differences: The dense start is counted, but not in the authors' code. The paper starts from a larger batch. The
+    authors' code never applies its weight decay.
     """
     up = Markov(compressor, dense_rounds=int(dense_start))
     update = DecaySent(weight_decay=weight_decay, decoupled=decoupled)

@@ -8,7 +8,7 @@ def error_feedback(
     update: Update,
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """Adds what the last compression lost to what is sent next.
+    """Add the error of the last compression to the next message.
 
         worker   c_i = C(g_i + δ_i),  δ_i ← g_i + δ_i − c_i
         server   ĝ = mean_i c_i,  c = C(ĝ + δ_s),  δ_s ← ĝ + δ_s − c      (c = ĝ where `uplink_only`)
@@ -16,7 +16,7 @@ def error_feedback(
 
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the start; the update's.
     Wire: one message of C up and one down; with `uplink_only` 32d bits down.
-    Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD. Errors
-    are not scaled by the step size, as in the CD-Adam authors' code.
+    Source: CD-Adam paper, section 4 (Karimireddy et al. 2019) and Figure 2 (AMSGrad); `update=sgd` is EF-SGD. As
+    in the CD-Adam authors' code, errors are not scaled by the step size.
     """
     return Algorithm.from_channel(ErrorFeedback(compressor), update, uplink_only)

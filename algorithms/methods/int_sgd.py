@@ -52,7 +52,7 @@ class IntSGD(Algorithm):
         return replace(stepped, moments=ScaleMoments(r, stepped.moments))
 
     def _scale(self, state: ReplicaState) -> Tensor:
-        """a [*T, 1], the factor of gradients."""
+        """Return a [*T, 1], the factor of gradients."""
         return (state.x.shape[-1] / (2 * self.workers * (state.moments.r + 1e-16))) ** 0.5
 
 
@@ -74,7 +74,7 @@ def int_sgd(
     Source: Mishchenko, Wang, Kovalev and Richtárik, IntSGD: Adaptive Floatless Compression of Stochastic Gradients,
     ICLR 2022 (arXiv 2102.08374), and the authors' code. For SGD ‖ĝ‖² is the paper's ‖x_t − x_{t−1}‖²/α².
     Differences: The authors' code sends momenta; here momentum is the replica's. Their code rounds to the nearest
-    integer by default, and its bound of q_i need not be an integer. The paper's factors per layer are not here.
+    integer by default, and its bound of q_i may be a fraction. The paper's factors per layer are left out.
     Raises ValueError if b bits cannot hold a sum of n integers.
     """
     largest = compressor.top // workers

@@ -1,4 +1,4 @@
-"""LoCo: messages of four bits, with an error that is an average of past errors."""
+"""LoCo: messages of four bits, with an averaged error."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -27,7 +27,7 @@ class AveragedError(Channel):
 
     is_coordinatewise = True
     needs_last = False
-    mean_memory_suffices = True  # of what is still to be sent
+    mean_memory_suffices = True  # the mean error, which is still to be sent
     mean_over = "present"
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class AveragedError(Channel):
 
 @dataclass(frozen=True)
 class CodedError(AveragedError):
-    """Keeps of its error what 8 bits a coordinate hold."""
+    """Keeps its error in 8 bits a coordinate."""
 
     mean_over = "present"
 
@@ -69,19 +69,19 @@ def loco(
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
     error_bits: Literal[8, 32] = 32,  # of a coordinate of an error between two rounds
 ) -> Algorithm:
-    """Error feedback whose error is a moving average, and is reset now and then.
+    """Error feedback with a moving average of errors, which is reset at times.
 
         worker   c_i = C(g_i + e_i),  e_i ← βe_i + (1−β)(g_i + e_i − c_i),  e_i ← 0 after rounds T_r, 2T_r, …
-        server   ĝ = mean_i c_i,  c = C(ĝ + e),  e as a worker's            (c = ĝ where `uplink_only`)
+        server   ĝ = mean_i c_i,  c = C(ĝ + e),  e as on workers            (c = ĝ where `uplink_only`)
         replica  step with c
 
     State: e_i [d] on every worker, e [d] on the server, zero at the start; the update's.
     Wire: one message of C up and one down, 4d + 32⌈d/64⌉ bits with int4.
     Source: Xie, Lin, Toh and Zhou, LoCo: Low-Bit Communication Adaptor for Large-scale Model Training, 2024 (arXiv
-    2407.04480), as merged into DeepSpeed; β and the reset after 1024 are second-hand. β = 0 without resets is error
-    feedback, β = 1 direct compression.
-    Differences: A reset clears all coordinates, there one parameter in turn. Errors have 8 bits there; the code of
-    `error_bits: 8` is this project's choice.
+    2407.04480), as merged into DeepSpeed; β and the reset after 1024 are from second hand. β = 0 without resets is
+    error feedback, β = 1 direct compression.
+    Differences: A reset clears all coordinates, there one parameter in turn. Errors have 8 bits there; this project
+    chose the code of `error_bits: 8`.
     """
     check_words(loco, locals())
     channel = CodedError if error_bits == 8 else AveragedError

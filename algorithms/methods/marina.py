@@ -1,4 +1,4 @@
-"""MARINA: compressed differences of gradients, and now and then the gradients themselves."""
+"""MARINA: compressed differences of gradients, and sometimes full gradients."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from .bases import SGD, Algorithm, Channel, Compressor, Identity, MessageKey, Pa
 
 @dataclass(frozen=True)
 class Coin:
-    """Shows heads in round 1, and in every later one with probability p, by (seed, "coin", round) alone."""
+    """A coin that shows heads in round 1, and later with probability p. It depends only on (seed, "coin", round)."""
 
-    p: float | None  # None as long as nobody knows it
+    p: float | None  # None: unknown
     seed: int
 
     def __post_init__(self) -> None:
@@ -22,19 +22,19 @@ class Coin:
 
     @property
     def chance(self) -> float:
-        """p. Raises ValueError where it is not known."""
+        """p. Raises ValueError if it is unknown."""
         if self.p is None:
             raise ValueError("needs p=, how often the coin shows heads, or d=, the number of coordinates")
         return self.p
 
     def shows_heads(self, t: int) -> bool:
-        """Whether it shows heads in round t (from 1)."""
+        """Toss the coin of round t (from 1)."""
         return t == 1 or shows_heads(self.chance, self.seed, "coin", t)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Differences(Channel):
-    """Sends w where the coin shows heads, and else C(w − w'), w' being the vector of the round before."""
+    """Sends w if the coin shows heads, else C(w − w') with the previous round's vector w'."""
 
     coin: Coin
 
@@ -56,7 +56,7 @@ class Differences(Channel):
 
 @dataclass(frozen=True, kw_only=True)
 class Marina(Algorithm):
-    """Rounds whose server forgets its aggregate where the coin shows heads."""
+    """Rounds in which the server resets its aggregate if the coin shows heads."""
 
     coin: Coin
 
@@ -73,7 +73,7 @@ class Marina(Algorithm):
 
     def check(self, d: int) -> None:
         super().check(d)
-        _ = self.coin.chance  # which raises where nobody knows it
+        _ = self.coin.chance  # raises ValueError if unknown
 
 
 def marina(
@@ -83,20 +83,20 @@ def marina(
     d: int | None = None,
     p: float | None = None,  # how often gradients cross uncompressed; null: 1/(1+ω)
 ) -> Algorithm:
-    """Sends compressed differences of successive gradients; with probability p the gradients, which ends all errors.
+    """Send compressed differences of successive gradients; with probability p full gradients, which end all errors.
 
         all      θ_t = 1 in round 1, then with probability p, else 0; alike everywhere
-        worker   θ_t = 1:  g_i          θ_t = 0:  c_i = C(g_i − g_i'),  g_i' being the gradient of the round before
+        worker   θ_t = 1:  g_i          θ_t = 0:  c_i = C(g_i − g_i'),  g_i': gradient of the previous round
         server   θ_t = 1:  ĝ = mean_i g_i          θ_t = 0:  ĝ ← ĝ + mean_i c_i;  sends ĝ
         replica  x ← x − αĝ
 
     State: g_i' [d] on every worker; ĝ [d] on the server.
-    Wire: up 32d bits where θ_t = 1 and else one message of an unbiased C, so that bits depend on the seed; 32d bits
-    down. `seed` and `d` are the run's; `p` may stand for `d`.
+    Wire: up 32d bits where θ_t = 1, else one message of an unbiased C, so bits depend on the seed; 32d bits down.
+    `seed` and `d` are the run's; `p` can replace `d`.
     Source: Gorbunov, Burlachenko, Li and Richtárik, MARINA: Faster Non-Convex Distributed Learning with Compression,
     2021 (arXiv 2102.07845), Algorithm 1; p = 1/(1+ω) is its authors' code's. With `task.batch_size` differences are
-    between batches, which is not VR-MARINA. The step size of theory is `marina_step_size`.
-    Differences: Every process draws the coin from the seed, at no bits; the paper's server would send it.
+    between batches, unlike VR-MARINA. The step size of theory is `marina_step_size`.
+    Differences: Every process draws the coin from the seed, for no bits; the paper's server would send it.
     """
     if p is None and d is not None:
         p = 1 / (1 + compressor.omega(d))
@@ -105,6 +105,6 @@ def marina(
 
 
 def marina_step_size(smoothness: float, worker_smoothness: float, omega: float, p: float, workers: int) -> float:
-    """γ = 1/(L + L̃√((1−p)ω/(pn))) for MARINA on full gradients of n workers, by DASHA's authors' code; Theorem 2.1 of
-    its paper has L̃ in place of L."""
+    """γ = 1/(L + L̃√((1−p)ω/(pn))) for MARINA on full gradients of n workers, by DASHA's authors' code. Theorem 2.1 of
+    MARINA's paper has L̃ instead of L."""
     return 1 / (smoothness + worker_smoothness * ((1 - p) * omega / (p * workers)) ** 0.5)

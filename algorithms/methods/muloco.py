@@ -1,4 +1,4 @@
-"""MuLoCo: many steps of Muon apart, then one Nesterov step on the mean of how far workers came, in few bits."""
+"""MuLoCo: many local steps of Muon, then one Nesterov step on the workers' mean displacement, in few bits."""
 
 from ..utils.layout import Layout
 from .bases import Adam, Algorithm, Compressor
@@ -21,12 +21,12 @@ def muloco(
     beta2: float = 0.99,  # β₂ of AdamW
     eps: float = 1e-8,  # ε of AdamW, outside the root
     weight_decay: float = 0.0,  # λ, of x ← x − αλx
-    uplink_only: bool = True,  # false: the mean is compressed too, and the server has an error of its own
-    fragments: int = 1,  # P, parts of the model that are exchanged in turn; must divide H
+    uplink_only: bool = True,  # false: the mean is compressed too, with an error on the server
+    fragments: int = 1,  # P, parts of the model, exchanged in turn; must divide H
     delay: int = 0,  # τ, rounds from an exchange until workers take its result
-    mixing: float = 1.0,  # a, the share of x in the x_i after that, in (0, 1]
+    mixing: float = 1.0,  # a, the share of x in the new x_i, in (0, 1]
 ) -> Algorithm:
-    """DiLoCo with Muon inside, whose differences stand a compression to two bits.
+    """DiLoCo with Muon inside. Its differences can be compressed to two bits.
 
         worker   x_i by `muon`'s step with g_i, the gradient at x_i;  in rounds that H divides:
                  c_i = C(Δ_i + βe_i), Δ_i = x − x_i,  e_i ← Δ_i + βe_i − c_i
@@ -35,14 +35,14 @@ def muloco(
 
     State: x_i, B [of matrices], m and v [of all else] and e_i [d] on every worker; x and b [d]; e [d] on
     the server without `uplink_only`.
-    Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, which
-    leaves no e_i, and 32d bits down, or one message of C; 0 in the others.
+    Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, without
+    e_i, and 32d bits down, or one message of C; 0 in the others.
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
-    take x_i ← (1 − a)x_i + ax for it (Streaming DiLoCo, `bases.streaming`).
+    set x_i ← (1 − a)x_i + ax on it (Streaming DiLoCo, `bases.streaming`).
     Source: Thérien et al., MuLoCo: Muon is a Practical Inner Optimizer for DiLoCo, 2025 (arXiv 2505.23725). Defaults
     are its code's example of two workers, with α = 0.044, λ = 0.00125, a warm-up and a cosine.
-    Differences: There Newton-Schulz is Dion's, η multiplies twice, bins are of a tensor, and the mean is compressed
-    without a memory.
+    Differences: There Newton-Schulz is Dion's, η multiplies twice, every tensor has its bins, and the mean is
+    compressed without a memory.
     """
     others = Adam(beta1=beta1, beta2=beta2, nu=eps, form="torch")
     inner = Muon(

@@ -8,7 +8,7 @@ def naive(
     update: Update,
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """Compresses what there is and forgets what was lost.
+    """Compress every vector, and forget the errors.
 
         worker   c_i = C(g_i)
         server   ĝ = mean_i c_i,  c = C(ĝ)        (c = ĝ where `uplink_only`)

@@ -1,4 +1,4 @@
-"""1-bit Adam: dense Adam for a while, then one-bit momentum under a frozen second moment."""
+"""1-bit Adam: dense Adam as warm-up, then one-bit momentum under a frozen second moment."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ def onebit_adam(
     decoupled: bool = False,  # true: x ← x − αλx instead
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """Adam's second moment is learnt in T_w dense rounds and then kept, so that momentum can be compressed linearly.
+    """Learn Adam's second moment in T_w dense rounds, then freeze it and compress momentum.
 
         t ≤ T_w  ḡ = mean_i g_i,  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²
         t > T_w  worker   m_i = β₁m + (1−β₁)g_i,  u_i = m_i + δ_i,  c_i = C(u_i),  δ_i ← u_i − c_i

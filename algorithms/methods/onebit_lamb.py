@@ -1,4 +1,4 @@
-"""1-bit LAMB: dense LAMB for a while, then one-bit momentum under a frozen second moment and ratio of lengths."""
+"""1-bit LAMB: dense LAMB as warm-up, then one-bit momentum under a frozen second moment and ratio of lengths."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from .bases import Algorithm, Compressor, ErrorFeedback, Lr
 from .bases.frozen_adam import warmup_rounds
 from .lamb import Lamb
 
-KEPT = 0.9  # of the average of r each round
-LEAST_FACTOR, MOST_FACTOR, CHANGE = 0.5, 4.0, 0.1  # between which f is kept, and its largest change in a round
+KEPT = 0.9  # share of the average of r kept each round
+LEAST_FACTOR, MOST_FACTOR, CHANGE = 0.5, 4.0, 0.1  # bounds of f, and its largest change in a round
 
 
 class LambMoments(NamedTuple):
     m: Tensor
     v: Tensor
-    fresh: Tensor  # v as it would be, from what is received
+    fresh: Tensor  # v without freezing, from received momenta
     ratio: Tensor  # c̄, the average of r [*T, B], of B tensors
     factor: Tensor  # f [*T, B]
     scale: Tensor  # σ [*T, B]
@@ -26,7 +26,7 @@ class LambMoments(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OnebitLamb(Lamb):
-    """LAMB for `warmup` rounds; from then on momentum is received, times σ of its tensor."""
+    """LAMB for `warmup` rounds; later it receives momentum times σ of the tensor."""
 
     warmup: int
 
@@ -71,7 +71,7 @@ class OnebitLamb(Lamb):
         return x, moments._replace(m=m, fresh=fresh, factor=factor)
 
     def _scale(self, m: Tensor) -> Tensor:
-        """σ_j = mean_i r_i / r_j, r_j = ‖m_j‖/√d_j, so that m has one scale everywhere; 1 where m_j is zero."""
+        """σ_j = mean_i r_i / r_j with r_j = ‖m_j‖/√d_j gives all tensors one scale; 1 where m_j is zero."""
         typical = self.lengths(m) / self.lengths(torch.ones_like(m))
         return torch.where(typical > 0, typical.mean(-1, keepdim=True) / typical, 1.0)
 
@@ -84,10 +84,10 @@ def onebit_lamb(
     beta1: float = 0.9,  # β₁, how much of m is kept each round
     beta2: float = 0.999,  # β₂, how much of v is kept each round
     eps: float = 1e-8,  # ε, added to the root of v
-    weight_decay: float = 0.0,  # λ, in the step whose length is taken
+    weight_decay: float = 0.0,  # λ, added to the step before its length is taken
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """LAMB's second moment and its ratios of lengths are learnt in T_w dense rounds; then momentum is compressed.
+    """Learn LAMB's second moment and ratios of lengths in T_w dense rounds, then compress momentum.
 
         t ≤ T_w  LAMB's step;  c̄_j ← 0.9c̄_j + 0.1r_j where r_j ≠ 1;  at T_w  w ← v,  σ_j = mean_k ρ_k/ρ_j,
                  ρ_j = ‖m_j‖/√d_j
@@ -98,10 +98,10 @@ def onebit_lamb(
                           where λ > 0:  f_j ← f_j·s + 1 − s,  s = min(1, ‖P_j‖/‖U_j‖)
                           f_j within [0.5, 4], and within a tenth of the last;  x_j ← x_j − α·c̄_j·f_j·U_j
 
-    All tensors are treated alike, whatever their roles; f_j starts at 1 and c̄_j at 0, as in the code, so that T_w is
-    to be well above 1/(1 − 0.9).
+    All tensors are treated alike, independent of their roles. f_j starts at 1 and c̄_j at 0, as in the code, so T_w
+    should be well above 1/(1 − 0.9).
     State: δ_i [d] on every worker, δ_s [d] on the server, zero at the switch; m, v and w [d] on every replica, and
-    three numbers a tensor.
+    three numbers per tensor.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, d + 32 bits with the scaled sign.
     Source: Li et al., 1-bit LAMB: Communication Efficient Large-Scale Large-Batch Training with LAMB's Convergence
     Speed, 2021 (arXiv 2104.06069); the arithmetic and its constants are DeepSpeed's. T_w is 100,000 rounds there.

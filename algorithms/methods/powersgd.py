@@ -14,7 +14,7 @@ from .bases.low_rank import LowRank
 
 @dataclass(frozen=True, kw_only=True)
 class MomentumBeside(SGD):
-    """m ← μm + u, x ← x − α(u + m): the gradient beside the momentum that it is already in."""
+    """m ← μm + u, x ← x − α(u + m): the step adds the gradient to the momentum that contains it."""
 
     def direction(self, u: Tensor, moments: Moments, t: int) -> tuple[Tensor, Moments]:
         m, moments = super().direction(u, moments, t)
@@ -51,10 +51,10 @@ def powersgd(
     rank: int = 2,  # r, of every matrix, or min(m, n) where that is less
     momentum: float = 0.9,  # μ, how much of m is kept each round
     roles: Literal["all", "matrix"] = "all",  # which tensors of two axes or more; matrix: no embedding and no head
-    residual: Literal["global", "local"] = "global",  # E_i = M_i − D; local: M_i − P(M_iᵀ P)ᵀ, what it sent itself
+    residual: Literal["global", "local"] = "global",  # E_i = M_i − D; local: M_i − P(M_iᵀ P)ᵀ, with its own part
     weight_decay: float = 0.0,  # λ, added to D
 ) -> Algorithm:
-    """The best D of rank r that one power iteration finds for the mean of all workers' gradients and errors.
+    """Approximate the mean of all workers' gradients and errors by D of rank r, with one power iteration.
 
         worker   M_i = G_i + E_i
         stage 1  up M_i Q, down mean_i M_i Q,  P = orth(mean_i M_i Q)
@@ -62,17 +62,17 @@ def powersgd(
         worker   E_i ← M_i − D
         replica  m ← μm + D,  x ← x − α(D + m)
 
-    for every tensor m × n, a filter being (out, all else); what has one axis crosses as it is in stage 1, and D is
-    its mean. A column of Q that becomes zero stays what it was, for P would be zero ever after.
+    for every tensor m × n; a filter is (out, all else). Tensors of one axis cross uncompressed in stage 1, and D is
+    their mean. If a column of Q becomes zero, the old one stays; otherwise P would always be zero.
     State: M_i [of matrices] on every worker (`residual: local`: E_i); P and Q, D and m on every replica. E_i start at
-    zero, Q standard normal, the same everywhere, of the run's seed.
-    Wire: 32(Σ r(m + n) + what has one axis) bits each way.
+    zero, Q standard normal from the run's seed, equal everywhere.
+    Wire: 32(Σ r(m + n) + tensors of one axis) bits each way.
     Source: Vogels, Karimireddy and Jaggi, PowerSGD: Practical Low-Rank Gradient Compression for Distributed
-    Optimization, 2019 (arXiv 1905.13727), and its authors' code, which steps by D + m and compresses embeddings and
-    heads too. Where workers differ E_i grows each round by G_i − mean_i G_i; with `residual: local` it does not, and
-    x is the same.
-    Differences: orth is by Householder's QR, there by Gram and Schmidt with 10⁻⁸ added, after which a tensor with a
-    zero mean never moves again. torch's hook begins after 1,000 dense rounds.
+    Optimization, 2019 (arXiv 1905.13727), and its authors' code, which steps by D + m and also compresses embeddings
+    and heads. If workers differ, E_i grows each round by G_i − mean_i G_i. With `residual: local` it does not, and x
+    is the same.
+    Differences: orth uses Householder's QR, there Gram-Schmidt with 10⁻⁸ added, after which a tensor with a zero mean
+    never moves again. torch's hook begins after 1,000 dense rounds.
     """
     check_words(powersgd, locals())
     compressed = tuple(block for block in matrices_of(layout) if roles in ("all", block.role))

@@ -1,4 +1,4 @@
-"""QAdam: dense Adam for a while, then 8-bit momentum under a frozen second moment."""
+"""QAdam: dense Adam as warm-up, then 8-bit momentum under a frozen second moment."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def qadam(
     decoupled: bool = False,  # true: x ← x − αλx instead
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """As 1-bit Adam, with codes fine enough to need no error feedback.
+    """1-bit Adam with finer codes, which need no error feedback.
 
         t ≤ T_w  ḡ = mean_i g_i,  m ← β₁m + (1−β₁)ḡ,  v ← β₂v + (1−β₂)ḡ²
         t > T_w  worker   m_i = β₁m + (1−β₁)g_i,  c_i = C(m_i)
@@ -27,8 +27,8 @@ def qadam(
 
     State: m and v [d] on every replica.
     Wire: 32d bits each way for T_w rounds, then one message of C each way, 8d + 64 bits with min_max_uint8.
-    Source: Bagua's QAdam, whose bias correction also goes on after v is frozen.
-    Differences: Bagua compresses in one chunk a worker (here the whole vector), drops the gradient of the switching
+    Source: Bagua's QAdam. Its bias correction also continues after v is frozen.
+    Differences: Bagua compresses in one chunk per worker (here the whole vector), drops the gradient of the switching
     round and loses weight decay after it.
     """
     adam: dict[str, Any] = {"beta1": beta1, "beta2": beta2, "nu": eps, "weight_decay": weight_decay}

@@ -62,17 +62,17 @@ def quantized_adam(
     weight_decay: float = 0.0,  # λ, added to g_i
     uplink_only: bool = False,  # true: the downlink stays dense, 32d bits
 ) -> Algorithm:
-    """Every worker runs Adam on its own gradients; steps are compressed with error feedback, weights without.
+    """Every worker runs Adam on its own gradients. Steps are compressed with error feedback, weights without.
 
         worker   g_i at the received weights,  v_i ← θ_t v_i + (1−θ_t)g_i²,  m_i ← βm_i + (1−β)g_i
                  s_i = α_t m_i/√(v_i + ε) + e_i,  q_i = Q_g(s_i),  e_i ← s_i − q_i
         server   x ← x − mean_i q_i,  sends Q_x(x)                          (x itself where `uplink_only`)
-        replica  takes over Q_x(x)
+        replica  x ← Q_x(x)
 
-    State: m_i, v_i and e_i [d] on every worker; x [d] on the server. What is evaluated is what workers hold, Q_x(x).
+    State: m_i, v_i and e_i [d] on every worker; x [d] on the server. Evaluations measure Q_x(x).
     Wire: Q_g up, b·d + 32 bits with log_quantize; Q_x down, uniform_quantize with `weight_bits`, likewise b·d + 32.
-    Source: Chen, Shen, Huang and Liu 2021, of which the abstract is at hand: the quantizers, their levels and the
-    order of the steps are this project's reading.
+    Source: the abstract of Chen, Shen, Huang and Liu 2021. The quantizers, their levels and the order of the steps
+    are this project's reading.
     """
     weights = UniformQuantize(weight_bits)
     quantizer = Blocks(weights, compressor.sizes) if isinstance(compressor, Blocks) else weights

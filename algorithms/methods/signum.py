@@ -1,4 +1,4 @@
-"""Signum with majority vote: signs of momenta, one bit each way."""
+"""Signum with majority vote: signs of momenta, one bit in each direction."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ def signum(
     compressor: Sign,
     update: SGD,
     beta: float = 0.9,  # β, how much of m_i is kept each round; 0: signSGD
-    tie: Literal["plus", "zero"] = "plus",  # what a tie comes to; zero: 0, for 2d bits down
+    tie: Literal["plus", "zero"] = "plus",  # the result of a tie; zero: 0, for 2d bits down
 ) -> Algorithm:
     """Workers vote on the sign of every coordinate of the step.
 

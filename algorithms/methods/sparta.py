@@ -1,4 +1,4 @@
-"""SPARTA: workers train apart, and average a few random coordinates in every round."""
+"""SPARTA: workers train alone, and average a few random coordinates in every round."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from .bases.local_steps import LocalSteps, Nesterov
 
 @dataclass(frozen=True)
 class SharedUp(ErrorFeedback):
-    """Sends coordinates that depend on seed and round alone, so that those of all workers are the same."""
+    """Sends coordinates that depend only on seed and round, so all workers send the same ones."""
 
     is_coordinatewise = True
 
@@ -24,7 +24,7 @@ class SharedUp(ErrorFeedback):
 
 @dataclass(frozen=True)
 class SharedDown(Direct):
-    """Sends back the coordinates that came up, which are all that their mean has."""
+    """Sends the mean back, which has only the coordinates of the uplink."""
 
     is_coordinatewise = True
 
@@ -34,32 +34,32 @@ class SharedDown(Direct):
 
 @dataclass(frozen=True, kw_only=True)
 class Sparta(LocalSteps):
-    """Local steps whose workers keep of their own models what they did not send."""
+    """Local steps in which workers keep the unsent coordinates of their models."""
 
     is_coordinatewise = True
     has_common_model = False
     needs_all = "a worker finds the averaged coordinates by what it sent itself"
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
-        # The memory is x − x_i where it was not sent, zero where it was.
+        # The memory is x − x_i at unsent coordinates, and zero at sent ones.
         return replace(state, x=torch.where(state.memory == 0, replica.x.unsqueeze(-2), state.x))
 
 
 def sparta(compressor: Compressor, update: Update) -> Algorithm:
-    """Every worker steps on a model of its own, of which a random share is averaged in every round; all of it never.
+    """Every worker steps its own model. Every round averages a random part of the models, never the whole.
 
-        worker   x_i ← x_i − α·step(g_i), g_i being the gradient at x_i
-                 S: k of d coordinates, alike everywhere;  sends x − x_i on S
+        worker   x_i ← x_i − α·step(g_i), with the gradient g_i at x_i
+                 S: k of d coordinates, equal everywhere;  sends x − x_i on S
         server   mean_i (x − x_i) on S
         replica  on S: x ← x − mean_i (x − x_i) = mean_i x_i,  x_i ← x
 
-    x holds of every coordinate its last mean. What is measured is mean_i x_i, an average that is not counted.
-    State: x_i, the inner update's moments and what was not sent of x − x_i [d] on every worker; x [d].
-    Wire: 32k + 64 bits up and down in every round, where k is that of `compressor`, random_k.
-    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym), whose share is 0.005. k = d is local
+    x has every coordinate's last mean. Evaluations measure mean_i x_i; bits do not include that average.
+    State: x_i, the inner update's moments and the unsent part of x − x_i [d] on every worker; x [d].
+    Wire: 32k + 64 bits up and down in every round, with the k of `compressor`, random_k.
+    Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym) with its share 0.005. k = d is local
     SGD.
-    Differences: S has k coordinates of the whole vector and crosses as a seed; there every coordinate is in S with
-    that chance, and S is broadcast uncounted.
+    Differences: S has k coordinates of the whole vector and crosses as a seed. There every coordinate is in S with
+    probability 0.005, and S is broadcast uncounted.
     """
     if not isinstance(compressor.compressor if isinstance(compressor, Blocks) else compressor, RandomK):
         raise ValueError(f"{compressor}: sparta needs coordinates that every worker draws alike; take random_k")

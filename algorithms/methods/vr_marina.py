@@ -11,7 +11,7 @@ from .marina import Coin, Differences, Marina
 
 @dataclass(frozen=True, kw_only=True)
 class GradientDifferences(Differences):
-    """MARINA's channel for gradients that are differences already."""
+    """MARINA's channel for gradients that already are differences."""
 
     is_coordinatewise = True
 

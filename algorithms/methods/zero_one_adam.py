@@ -1,4 +1,4 @@
-"""0/1 Adam: one bit from the start, a second moment learnt ever more seldom, then ever longer local steps."""
+"""0/1 Adam: one bit from the start, ever rarer updates of v, then ever longer intervals of local steps."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from .bases.server_weights import worker_lr
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Which rounds do what: the first `freeze` have a common model, those after them local steps."""
+    """The kinds of rounds: the first `freeze` have a common model, later ones local steps."""
 
     freeze: int  # T_v
     kappa: int  # κ, dense rounds after which the interval between them doubles
@@ -28,7 +28,7 @@ class Schedule:
                 raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
 
     def learns_v(self, t: int) -> bool:
-        """Whether round t is one of those in which gradients cross uncompressed and v takes them up."""
+        """Whether gradients cross uncompressed in round t and update v."""
         if t > self.freeze:
             return False
         end, interval = self.kappa, 1  # the last dense round of this interval
@@ -38,14 +38,14 @@ class Schedule:
         return t % interval == 0
 
     def has_exchange(self, t: int) -> bool:
-        """Whether anything crosses in round t."""
+        """Whether round t has an exchange."""
         doublings = min((t - self.freeze - 1) // self.stretch, self.longest.bit_length())
         return t <= self.freeze or t % min(self.longest, 2**doublings) == 0
 
 
 @dataclass(frozen=True)
 class Intermittent(ErrorFeedback):
-    """Error feedback but in dense rounds, which leave the memory as it is; after T_v it begins anew."""
+    """Error feedback, except in dense rounds, which keep the memory. The memory restarts after T_v."""
 
     schedule: Schedule = field(kw_only=True)
 
@@ -63,7 +63,7 @@ class Intermittent(ErrorFeedback):
 
 @dataclass(frozen=True, kw_only=True)
 class IntermittentAdam(Adam):
-    """Adam whose v takes up the gradients of dense rounds alone; in all others m is zero where v is."""
+    """Adam that updates v only in dense rounds. In others m is zero where v is."""
 
     schedule: Schedule
 
@@ -75,7 +75,7 @@ class IntermittentAdam(Adam):
         return self._direction(m, v, t), AdamMoments(m=m, v=v)
 
     def root(self, v: Tensor) -> Tensor:
-        """What a step divides by."""
+        """Return the divisor of a step."""
         return v.sqrt() + self.nu
 
 
@@ -86,7 +86,7 @@ class LocalMoments(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroOneAdam(Algorithm):
-    """A common model for T_v rounds, then local steps, in which m of a replica is Σαm since the exchange before."""
+    """A common model for T_v rounds, then local steps. A replica's m is then Σαm since the last exchange."""
 
     update: IntermittentAdam
 
@@ -128,7 +128,7 @@ class ZeroOneAdam(Algorithm):
         models = replica.x.unsqueeze(-2).repeat_interleave(len(state.ids), -2)
         own, m = state.moments, replica.moments.m.unsqueeze(-2)
         if t > self.update.schedule.freeze:
-            m = torch.where(own.lr > 0, m / own.lr, own.m)  # where α was zero nothing was stepped
+            m = torch.where(own.lr > 0, m / own.lr, own.m)  # where α was zero nothing moved
         m = m.expand_as(models).contiguous()
         return replace(state, x=models, moments=LocalMoments(m=m, lr=torch.zeros_like(own.lr)))
 
@@ -145,25 +145,25 @@ def zero_one_adam(
     eps: float = 1e-8,  # ε, added to the root of v
     weight_decay: float = 0.0,  # λ, of x ← x − αλx
 ) -> Algorithm:
-    """Adam that compresses gradients from the start, learns v in ever fewer rounds, and then steps apart.
+    """Compress Adam's gradients from the start, learn v in ever fewer rounds, then take local steps.
 
         t ≤ T_v  t = I, 2I, …   ḡ = mean_i g_i,  v ← β₂v + (1−β₂)ḡ²  (I = 1, and 2I after κ of these)
                  else           ḡ = z of y = mean_i C(g_i + δ_i) + δ_s,  z = C(y)  (v stays)
                  replica        m ← β₁m + (1−β₁)ḡ,  x ← x − α(m/(√v + ε) + λx)
         t > T_v  worker         m_i ← β₁m_i + (1−β₁)g_i,  x_i ← x_i − α(m_i/(√v + ε) + λx_i)
-                 t = J, 2J, …   u_i = (x_i − x)(√v + ε),  z of u_i as of g_i above
+                 t = J, 2J, …   u_i = (x_i − x)(√v + ε),  z from u_i as from g_i above
                                 x ← x + z/(√v + ε),  x_i ← x,  m_i ← −z/Σα
                                 (J = 1, and min(H, 2J) after `stretch` rounds each)
 
-    Σα is over the rounds since the last exchange. Where v = 0, m, m_i and z are zero: λ alone moves such a
-    coordinate, in local steps too. With κ ≥ T_v the first T_v rounds are Adam's.
+    Σα is over the rounds since the last exchange. Where v = 0, m, m_i and z are zero: only λ moves such a coordinate,
+    also in local steps. With κ ≥ T_v the first T_v rounds are Adam's.
     State: δ_i, m_i and x_i [d] and Σα on every worker, δ_s [d] on the server, both δ zero at T_v; m, v and x [d] on
     every replica.
     Wire: 32d bits each way in rounds that learn v, one message of C each way in the others up to T_v and in exchanges
     after it, d + 32 bits with the scaled sign; 0 in the rounds between exchanges.
     Source: Lu et al., Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam, 2022 (arXiv
     2202.06009), by its authors' DeepSpeed optimizer: no bias correction, ε outside the root, `stretch` in rounds and
-    H of the interval itself. T_v = 100,000 and `stretch` = 32,678 there.
+    H as an interval. T_v = 100,000 and `stretch` = 32,678 there.
     Differences: One server holds δ_s; there all workers do. A resumed run keeps its intervals, no first gradient is
     dropped, v is never learnt after T_v, and m, m_i and z are zero where v is.
     """

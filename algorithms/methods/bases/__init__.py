@@ -1,4 +1,4 @@
-"""What methods are made of."""
+"""Parts of methods."""
 
 from ...compressors.base import Compressor, Floats, Identity, Payload
 from ...core.aggregation import Mean, SendersMean

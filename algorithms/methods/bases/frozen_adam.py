@@ -1,4 +1,4 @@
-"""Adam whose second moment is frozen after a warm-up: what 1-bit Adam, QAdam and APMSqueeze share."""
+"""Adam with a second moment frozen after a warm-up, the base of 1-bit Adam, QAdam and APMSqueeze."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,8 +15,8 @@ class FrozenAdam(Adam):
     """Adam for `warmup` rounds, then momentum with a fixed preconditioner: the steps of `onebit_adam`.
 
     floor: after the warm-up the step is x ← x − α·m/√max(v, floor).
-    mask: m is zero from then on where v was zero at the switch: one bit cannot hold the zero momentum of a coordinate
-    whose gradient is always zero (DeepSpeed's momentum mask).
+    mask: after the warm-up m is zero where v is, because one bit cannot code zero momentum of coordinates without
+    gradient (DeepSpeed's momentum mask).
     """
 
     warmup: int
@@ -48,7 +48,7 @@ class FrozenAdam(Adam):
 
 
 def warmup_rounds(warmup: float, rounds: int) -> int:
-    """T_w: `warmup` itself where it is a whole number of rounds, ⌊warmup·rounds⌋ where it is a share of them.
+    """Return T_w: `warmup` if it is an integer number of rounds, ⌊warmup·rounds⌋ if it is a share.
 
     Raises ValueError unless 1 ≤ T_w < rounds.
     """

@@ -1,4 +1,4 @@
-"""Workers that step alone for some rounds, and then bring their models together."""
+"""Local steps: workers step alone for some rounds, then exchange their models."""
 
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -17,7 +17,7 @@ class OuterMomentum(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Nesterov(Update):
-    """b ← μb + u, x ← x − η(u + μb), as torch's SGD(nesterov=True), with η = `rate` for the run's step size."""
+    """b ← μb + u, x ← x − η(u + μb), as in torch's SGD(nesterov=True). η = `rate`, not the run's step size."""
 
     rate: float = 1.0
     momentum: float = 0.0
@@ -44,8 +44,8 @@ class Nesterov(Update):
 class LocalSteps(Algorithm):
     """Rounds in which worker i moves its own x_i by the `inner` update, H = `period` from exchange to exchange.
 
-    In an exchange Δ_i = x − x_i goes up, replicas move by `update`, the outer step, with what comes down, and every
-    x_i ← x. Workers keep the inner moments. The step size of a run is that of the inner update.
+    In an exchange Δ_i = x − x_i goes up, replicas make the outer step, `update`, with the received signal, and every
+    x_i ← x. Workers keep the inner moments. A run's step size is the inner update's.
     """
 
     inner: Update

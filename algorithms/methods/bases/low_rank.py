@@ -1,4 +1,4 @@
-"""Rounds of two exchanges: a power iteration on the mean of the workers' matrices, which no process ever has."""
+"""Rounds of two exchanges: a power iteration on the mean of the workers' matrices, which no process forms."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from . import Algorithm, Channel, Lr, MessageKey, Payload, keyed_seed
 
 @dataclass
 class Factored(ReplicaState):
-    """A replica with the two factors of the mean, of all matrices side by side."""
+    """A replica with both factors of the mean, for all matrices, concatenated."""
 
     p: Tensor  # [*T, Σ m·r]
     q: Tensor  # [*T, Σ n·r]
@@ -24,14 +24,14 @@ class Factored(ReplicaState):
 
 @dataclass(frozen=True, kw_only=True)
 class LowRank(Algorithm, ABC):
-    """Rounds in which D = P Rᵀ of rank r stands for mean_i M_i, for every matrix of a layout that is compressed.
+    """Rounds in which D = P Rᵀ of rank r approximates mean_i M_i, for every compressed matrix of a layout.
 
-        worker   M_i of the gradient and of what is left of the round before       (`worker_message`)
-        stage 1  up M_i Q, and what is no matrix;  down their means;  P = orth(mean_i M_i Q)
-        stage 2  up M_iᵀ P;  down R = mean_i M_iᵀ P;  D = P Rᵀ;  Q for the next round of R
+        worker   M_i = gradient plus the rest of the previous M_i       (`worker_message`)
+        stage 1  up M_i Q, and all else uncompressed;  down their means;  P = orth(mean_i M_i Q)
+        stage 2  up M_iᵀ P;  down R = mean_i M_iᵀ P;  D = P Rᵀ;  next Q from R
 
-    A column of R that is zero leaves that of Q as it was, for a start from zero would stay there. The workers' memory
-    is M_i, the signal D with the mean of all else. A subclass says what of M_i is left, and what replicas move by.
+    A zero column of R does not replace its column of Q, because a zero column would stay zero. The workers' memory is
+    M_i, the signal D with the mean of all else. A subclass defines the rest of M_i, and the replicas' step.
     """
 
     layout: Layout
@@ -42,22 +42,22 @@ class LowRank(Algorithm, ABC):
 
     @abstractmethod
     def rank_of(self, block: Block) -> int:
-        """The rank of a matrix, no larger than its sides."""
+        """Return the rank of a matrix, at most its smaller side."""
 
     @abstractmethod
     def carry_over(self, memory: Tensor, signal: Tensor) -> Tensor:
-        """What is left of M_i [*T, W, c] by the next round, where D [*T, 1, c] was made of them all."""
+        """Return the rest of M_i [*T, W, c] for the next round, given D [*T, 1, c] of all workers."""
 
     def update_memory(self, memory: Tensor, p: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
-        """What a worker keeps of M_i [*T, W, c] once it has made M_iᵀ P, of every matrix."""
+        """Return the new memory from M_i [*T, W, c] and every matrix's P and M_iᵀ P."""
         return memory
 
     def next_factor(self, right: Tensor) -> Tensor:
-        """Q [..., n, r] of the R of a matrix."""
+        """Return a matrix's next Q [..., n, r] from its R."""
         return right
 
     def matrix_step(self, block: Block, p: Tensor, right: Tensor) -> Tensor:
-        """What replicas move by in a matrix [..., m, n], of its P and R."""
+        """Return the replicas' step of a matrix [..., m, n] from its P and R."""
         return product(p, right.mT)
 
     def start_workers(self, x: Tensor, ids: Tensor) -> WorkerState:
@@ -69,7 +69,7 @@ class LowRank(Algorithm, ABC):
 
     def start_replica(self, x: Tensor) -> Factored:
         p = x.new_zeros(*x.shape[:-1], self.factor_size(rows=True))
-        drawn = [torch.zeros(0, dtype=torch.float64, device="cpu")]  # standard normal, the same numbers everywhere
+        drawn = [torch.zeros(0, dtype=torch.float64, device="cpu")]  # standard normal, equal everywhere
         for block, (rows, columns) in zip(self.compressed, self._factor_shapes(rows=False), strict=True):
             generator = torch.Generator().manual_seed(keyed_seed(self.seed, "low rank", block.name))
             drawn.append(torch.randn(rows * columns, generator=generator, dtype=torch.float64, device="cpu"))
@@ -93,25 +93,25 @@ class LowRank(Algorithm, ABC):
         return Split(self.layout, self.compressed)
 
     def factor_size(self, rows: bool) -> int:
-        """Σ m·r, or Σ n·r."""
+        """Return Σ m·r, or Σ n·r."""
         return sum(one * rank for one, rank in self._factor_shapes(rows))
 
     def is_transposed(self, block: Block) -> bool:
-        """Whether M is the transposed of a block, so that m are its columns."""
+        """Whether M is the block transposed, so that m counts its columns."""
         return False
 
     def split_matrices(self, vectors: Tensor) -> list[Tensor]:
-        """Of the compressed coordinates [..., c] every M [..., m, n]."""
+        """Split the compressed coordinates [..., c] into every M [..., m, n]."""
         found = cut(vectors, [(block.rows, block.columns) for block in self.compressed])
         return [m.mT if self.is_transposed(block) else m for m, block in zip(found, self.compressed, strict=True)]
 
     def flatten(self, matrices: Iterable[Tensor], none: Tensor) -> Tensor:
-        """The compressed coordinates [..., c] of every M; `none` [..., 0] where there is no matrix."""
+        """Return the compressed coordinates [..., c] of every M; `none` [..., 0] if there is no matrix."""
         parts = zip(matrices, self.compressed, strict=True)
         return join([m.mT if self.is_transposed(block) else m for m, block in parts], none)
 
     def split_factors(self, vectors: Tensor, rows: bool) -> list[Tensor]:
-        """Of P [..., Σ m·r] or Q [..., Σ n·r] every matrix's [..., m, r] or [..., n, r]."""
+        """Split P [..., Σ m·r] or Q [..., Σ n·r] into the matrices' [..., m, r] or [..., n, r]."""
         return cut(vectors, self._factor_shapes(rows))
 
     def _factor_shapes(self, rows: bool) -> list[tuple[int, int]]:
@@ -123,7 +123,7 @@ class LowRank(Algorithm, ABC):
 
 @dataclass(frozen=True)
 class _Averaging:
-    """A stage whose messages are numbers as they are: the server sends their mean back, and remembers nothing."""
+    """A stage of uncompressed numbers. The server sends their mean back, and has no memory."""
 
     method: LowRank
     uplink: Channel
@@ -138,7 +138,7 @@ class _Averaging:
 
 
 class LeftFactor(_Averaging):
-    """The first exchange: M_i Q and all that is no matrix."""
+    """The first exchange: M_i Q and all coordinates outside matrices."""
 
     def message_size(self, d: int) -> int:
         return self.method.factor_size(rows=True) + d - sum(block.size for block in self.method.compressed)
@@ -160,7 +160,7 @@ class LeftFactor(_Averaging):
 
 
 class RightFactor(_Averaging):
-    """The second exchange, after which replicas move: M_iᵀ P."""
+    """The second exchange: M_iᵀ P. Then replicas step."""
 
     def message_size(self, d: int) -> int:
         return self.method.factor_size(rows=False)

@@ -1,4 +1,4 @@
-"""Steps along matrices that are nearly orthogonal."""
+"""Muon: steps along nearly orthogonal matrices."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -15,12 +15,12 @@ _STEPS = 5
 
 
 def newton_schulz(x: Tensor) -> Tensor:
-    """Of matrices X = USVᵀ [..., m, n] nearly UVᵀ, in the dtype of x: five steps of a polynomial of odd degree 5.
+    """Return nearly UVᵀ for matrices X = USVᵀ [..., m, n], in the dtype of x: five steps of an odd polynomial.
 
         Y = X/(‖X‖_F + 10⁻⁷), transposed where m > n;  A = YYᵀ,  Y ← aY + (bA + cA²)Y
 
-    Singular values in [0.01, 1] of Y come to [0.68, 1.14], and 0 stays. Source: KellerJordan/Muon, which computes it
-    in bfloat16.
+    Singular values of Y in [0.01, 1] become [0.68, 1.14], and 0 stays. Source: KellerJordan/Muon, which computes in
+    bfloat16.
     """
     is_tall = x.shape[-2] > x.shape[-1]
     y = x.mT if is_tall else x
@@ -45,14 +45,14 @@ class Muon(Update):
     """B ← μB + (1−μ)u, X ← X − α·s(m, n)·NS(B) for the matrices of a layout, AdamW with ρα for all else.
 
     `nesterov` takes NS((1−μ)u + μB) of the new B. s(m, n) is √max(1, m/n) (`original`), √(m/n) (`spectral`) or
-    0.2·√max(m, n) (`match_rms_adamw`), or 1 (`none`). Weight decay is x ← x − αλx, with ρα where there is AdamW.
+    0.2·√max(m, n) (`match_rms_adamw`), or 1 (`none`). Weight decay is x ← x − αλx, with ρα for AdamW.
     """
 
     layout: Layout
     momentum: float = 0.95  # μ
     nesterov: bool = True
     scale: Scale = "original"
-    others: Adam  # for what is no matrix
+    others: Adam  # for all else
     others_lr: float  # ρ
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class Muon(Update):
     def direction(self, u: Tensor, moments: MuonMoments, t: int) -> tuple[Tensor, MuonMoments]:
         matrices, others = self._split.separate(u)
         ahead, b = matrices, moments.b
-        if b.shape[-1]:  # there was momentum at the start
+        if b.shape[-1]:  # with momentum from the start
             b = self.momentum * b + (1 - self.momentum) * matrices
             ahead = (1 - self.momentum) * matrices + self.momentum * b if self.nesterov else b
         rest, (m, v) = self.others.direction(others, AdamMoments(moments.m, moments.v), t)
@@ -93,7 +93,7 @@ class Muon(Update):
         return Split(self.layout, tuple(block for block in self.layout if block.role == "matrix"))
 
     def _orthogonalize(self, matrices: Tensor) -> Tensor:
-        """s(m, n)·NS(X) of all matrices side by side."""
+        """Return s(m, n)·NS(X) of all matrices, concatenated."""
         shapes = [(block.rows, block.columns) for block in self._split.chosen]
         parts = zip(shapes, cut(matrices, shapes), strict=True)
         return join([factor(self.scale, *shape) * newton_schulz(part) for shape, part in parts], matrices[..., :0])

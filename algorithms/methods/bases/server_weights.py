@@ -1,4 +1,4 @@
-"""A server that holds the model: steps go up, the model comes down."""
+"""A server with the model: steps go up, the model comes down."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +15,8 @@ class ServerWeights(ServerState):
 
 @dataclass(frozen=True)
 class ServerModel(Algorithm):
-    """Rounds in which workers send steps s_i, the server moves by x ← x − mean_i s_i, no longer than `clip`, and
-    replicas take over what the downlink makes of x. Its `update` takes no step."""
+    """Rounds in which workers send steps s_i, and the server sets x ← x − mean_i s_i, with this mean clipped to
+    `clip`. Replicas copy x from the downlink. Its `update` makes no step."""
 
     is_coordinatewise = True
     server_holds_model = True
@@ -25,7 +25,7 @@ class ServerModel(Algorithm):
         return ServerWeights(**vars(super().start_server(x)), x=x)
 
     def step_server(self, state: ServerWeights, u: Tensor, t: int) -> ServerWeights:
-        """The server after it moved by the mean of the messages."""
+        """Step the server by the mean u of the messages."""
         return replace(state, x=state.x - u)
 
     def server_message(self, aggregate: Tensor, state: Any, t: int, seed: int, norm: Tensor | None = None) -> Answer:
@@ -44,5 +44,5 @@ class ServerModel(Algorithm):
 
 
 def worker_lr(lr: Lr) -> float | Tensor:
-    """A step size, a float or [*T, 1], for vectors [*T, W, d]."""
+    """Return a step size, a float or [*T, 1], in a form for vectors [*T, W, d]."""
     return lr.unsqueeze(-2) if isinstance(lr, Tensor) else lr

@@ -1,4 +1,4 @@
-"""Local steps whose models are exchanged in fragments, one after the other."""
+"""Local steps that exchange models in fragments, in turn."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -20,12 +20,12 @@ from .local_steps import LocalSteps, OuterMomentum
 class Streaming(LocalSteps):
     """LocalSteps in P fragments of whole parameter tensors: one is exchanged every H/P rounds, in turn.
 
-        round t = k·H/P, fragment p = (k − 1) mod P:  Δ_i = x − x_i up and their mean down, of its coordinates alone
+        round t = k·H/P, fragment p = (k − 1) mod P:  Δ_i = x − x_i up and their mean down, only its coordinates
         replica  x of the fragment by the outer step
         worker   τ rounds later, after its local step:  x_i ← (1 − a)x_i + ax
 
     τ is `delay`, and a is `mixing`. `cuts` are the places 0, …, d between fragments. Norms for clipping and a
-    compressor's blocks are those of the fragment. x is the server's model, which workers learn τ rounds later.
+    compressor's blocks are the fragment's. x is the server's model, which workers get τ rounds later.
     Source: Douillard et al., Streaming DiLoCo with Overlapping Communication, 2025 (arXiv 2501.18512), and the class
     in torchft's local_sgd.py.
     Differences: There α = 1 − a. torchft sends in round t − τ and takes the result in t. The paper's fragments are
@@ -70,7 +70,7 @@ class Streaming(LocalSteps):
                 channel.check(end - begin)
 
     def _exchanged_bounds(self, t: int) -> tuple[tuple[int, int], ...]:
-        """Bounds of the fragment that is exchanged in round t, if there is one."""
+        """Return the bounds of the fragment exchanged in round t, if any."""
         bounds = tuple(pairwise(self.cuts))
         number, rest = divmod(t * len(bounds), self.period)
         return (bounds[(number - 1) % len(bounds)],) if bounds and t > 0 and not rest else ()
@@ -84,7 +84,7 @@ class Streaming(LocalSteps):
 
 @dataclass(frozen=True)
 class Fragment:
-    """The exchange of the coordinates from `begin` to `end`. All others stay as they are."""
+    """The exchange of the coordinates from `begin` to `end`. All others stay."""
 
     method: Streaming
     begin: int
@@ -92,7 +92,7 @@ class Fragment:
 
     @cached_property
     def restricted(self) -> LocalSteps:
-        """The method for vectors that have these coordinates only."""
+        """The method for vectors of only these coordinates."""
         return LocalSteps(**_options(self.method)).with_compressors(self._restrict)
 
     @property
@@ -132,7 +132,7 @@ class Fragment:
         return None if vectors is None else _put(part, vectors, (self.begin, self.end))
 
     def _restrict(self, compressor: Compressor) -> Compressor:
-        """The compressor of these coordinates. Raises ValueError if a block is in two fragments."""
+        """Return the compressor for these coordinates. Raises ValueError if a block is in two fragments."""
         if isinstance(compressor, Blocks):
             places = [0, *accumulate(compressor.sizes)]
             if not {self.begin, self.end} <= {*places}:
@@ -144,9 +144,9 @@ class Fragment:
 
 
 def streaming(method: LocalSteps, layout: Layout, fragments: int, delay: int, mixing: float) -> LocalSteps:
-    """The method in fragments of whole tensors, of about equal size.
+    """Return the method in fragments of whole tensors, of about equal size.
 
-    With one fragment, no delay and mixing 1 it is the method itself. Without a layout its `check` refuses any vector.
+    With one fragment, no delay and mixing 1 it is the method itself. Without a layout its `check` rejects any vector.
     Raises ValueError if there are not enough tensors, or the method's period is no multiple of `fragments`.
     """
     if (fragments, delay, mixing) == (1, 0, 1):
@@ -169,6 +169,6 @@ def _options(method: LocalSteps) -> dict[str, Any]:
 
 
 def _put(part: Tensor, vectors: Tensor, bounds: tuple[int, int]) -> Tensor:
-    """The vectors with `part` between the bounds."""
+    """Return the vectors with `part` between the bounds."""
     begin, end = bounds
     return torch.cat([vectors[..., :begin], part, vectors[..., end:]], -1)

@@ -1,4 +1,4 @@
-"""Workers that send averages of their gradients."""
+"""Worker-side momentum."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class WorkerMomentum(Algorithm):
 
 @dataclass(frozen=True, kw_only=True)
 class DecaySent(SGD):
-    """SGD where what crosses was formed from g_i + λx: weight decay is not added again to what is received."""
+    """SGD for messages formed from g_i + λx: weight decay is not added again to the signal."""
 
     is_coordinatewise = True
 
