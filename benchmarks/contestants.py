@@ -1,6 +1,6 @@
-"""Who takes part in `benchmarks.network`: DistributedDataParallel as a user would write it, and this harness.
+"""The contestants of `benchmarks.network`: DistributedDataParallel as users write it, and this harness.
 
-All train the same network on batches of the same size, a worker a rank.
+All train the same network on batches of the same size, with one worker per rank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WIDTH, BATCH = 1024, 32
 
 @dataclass(frozen=True)
 class Training:
-    """How a contestant takes a round, what counts its bits, and the exchanges of a round with a server in parts."""
+    """A contestant's round, its bit counter, and the exchanges of a round with a sharded server."""
 
     run_round: Callable[[], object]
     meter: BitCounter
@@ -51,7 +51,7 @@ D = sum(parameter.numel() for parameter in mlp().parameters())
 
 
 def build_harness(ranks: Ranks, server: str, lr: float, *settings: str) -> Training:
-    """Rounds as `experiments.training.runner` takes them where no row is due."""
+    """Build rounds as in `experiments.training.runner`, without rows."""
     trainer = build_trainer(load_run([
         "packages=[benchmarks]", "task=digits", "task.model._target_=benchmarks.contestants.mlp",
         f"task.model.width={WIDTH}", f"task.batch_size={BATCH}", "task.padding=0", "weight_decay=0",
@@ -68,14 +68,14 @@ def build_harness(ranks: Ranks, server: str, lr: float, *settings: str) -> Train
 
 
 def build_ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
-    """A plain loop with Adam; `bits` a coordinate each way, 0 where it is not counted."""
+    """Build a plain loop with Adam. bits: counted per coordinate and direction; 0 counts nothing."""
     torch.manual_seed(0)
-    # The hook starts collectives when others end, which gloo, where there are several buckets, gets out of order.
+    # The hook starts collectives when others end. With several buckets gloo gets them out of order.
     model = DistributedDataParallel(mlp(), bucket_cap_mb=100 if hook == "powersgd" else None)
     if hook == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif hook == "powersgd":
-        # Error feedback begins with the compression, in the third round.
+        # Error feedback begins with compression, in the third round.
         state: Any = powersgd.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
         model.register_comm_hook(state, powersgd.powerSGD_hook)
     elif hook:
@@ -91,7 +91,7 @@ def build_ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
 
 
 def build_optimizer(ranks: Ranks, name: str, lr: float) -> Training:
-    """A plain loop with an optimizer that communicates."""
+    """Build a plain loop with an optimizer that communicates."""
     torch.manual_seed(0)
     model = mlp()
     compressed = CompressedOptimizer(model.parameters(), name, lr=lr)
@@ -99,7 +99,7 @@ def build_optimizer(ranks: Ranks, name: str, lr: float) -> Training:
 
 
 def build_loop(model: nn.Module, optimizer: torch.optim.Optimizer, ranks: Ranks) -> Callable[[], None]:
-    """A round of a training loop as anyone writes it."""
+    """Build a round of a usual training loop."""
     data = digit_images()
     images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]
     labels = torch.from_numpy(data.train_labels).long()
@@ -130,5 +130,5 @@ CONTESTANTS: tuple[tuple[str, str | None, Callable[[Ranks], Training]], ...] = (
     ("CD-Adam, optimizer", None, partial(build_optimizer, name="cd_adam", lr=3e-4)),
     ("DDP, LoCo hook", None, partial(build_ddp, bits=0, hook="loco")),
 )
-"""Label, how messages travel (of `plots.runs.network.FORMS`, None where none of these describes it) and what starts
-the training, in the order of the table; the others are compared with the first."""
+"""Label, form of the exchange (of `plots.runs.network.FORMS`; None if none fits) and builder of the training, in the
+order of the table. The others are compared with the first."""

@@ -1,9 +1,9 @@
-"""Two well-known first scripts, trained with each method: the result of a first try of `CompressedOptimizer`.
+"""Two well-known first scripts, trained with each method: a first try of `CompressedOptimizer`.
 
     torchrun --standalone --nproc-per-node=2 -m benchmarks.first_scripts data_dir=FOLDER
 
 Writes results/first_scripts.csv, and results/first_scripts.md from it. A repeated command skips runs that are in the
-table. FOLDER has tiny Shakespeare; otherwise it is fetched into FOLDER.
+table. If FOLDER lacks tiny Shakespeare, it is downloaded there.
 
 mnist      the network of pytorch/examples' mnist script, without its schedule; scikit-learn's digits at 28 × 28, with
            every fifth for the test; 64 images a step, half of them on each rank
@@ -72,7 +72,7 @@ NANOGPT = (
 
 
 def cases() -> list[Case]:
-    """All runs. 1-bit Adam has a warm-up, so each number of steps is a run of its own."""
+    """Return all runs. 1-bit Adam has a warm-up, so each number of steps is a separate run."""
     found = [Case("nanogpt", method, 1e-3, 0, (300,)) for method in NANOGPT]
     for seed in range(3):
         for method, lrs in MNIST.items():
@@ -82,7 +82,7 @@ def cases() -> list[Case]:
 
 
 def build(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """The model, wrapped if the method needs it, and its optimizer."""
+    """Return the model, wrapped if the method needs it, and its optimizer."""
     inner = torch.optim.Adam(model.parameters(), lr=case.lr, betas=betas)  # AdamW too: there is no decay
     if case.method == "torch":
         return DistributedDataParallel(model), inner
@@ -100,7 +100,7 @@ def build(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.
 
 
 def train_mnist(case: Case) -> Iterator[dict[str, float]]:
-    """Test loss and accuracy. Images [1797, 1, 28, 28] are scaled as the script scales MNIST's."""
+    """Yield test loss and accuracy. Images [1797, 1, 28, 28] are scaled as the script scales MNIST's."""
     found = load_digits()
     images, labels = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(found.target)
     images = (interpolate(images, size=28, mode="bilinear") - 0.1307) / 0.3081
@@ -127,7 +127,7 @@ def train_mnist(case: Case) -> Iterator[dict[str, float]]:
 
 
 def train_nanogpt(case: Case, data_dir: str) -> Iterator[dict[str, float]]:
-    """Held-out loss, in nats per character, over 200 evenly spaced windows."""
+    """Yield the held-out loss, in nats per character, over 200 evenly spaced windows."""
     text, rank, size = load(data_dir), dist.get_rank(), dist.get_world_size()
     train, held_out = (torch.from_numpy(codes).long() for codes in (text.train, text.held_out))
     model, [steps] = transformer(), case.ends
@@ -152,14 +152,14 @@ def loss_of(model: nn.Module, codes: Tensor, starts: Tensor) -> Tensor:
 
 
 def bits(optimizer: torch.optim.Optimizer, steps: int) -> int:
-    """Bits sent and received by one rank; 64 a coordinate and round for torch's optimizer."""
+    """Return the bits that one rank sent and received; torch's optimizer: 64 a coordinate and round."""
     if isinstance(optimizer, CompressedOptimizer | LocalSteps):
         return optimizer.meter.bits
     return 64 * steps * sum(param.numel() for param in optimizer.param_groups[0]["params"])
 
 
 def report(rows: pd.DataFrame) -> str:
-    """Markdown: the machine, and a table per script with mean, least and greatest over seeds."""
+    """Return Markdown: the machine, and a table per script with mean, least and greatest over seeds."""
     machine = f"{date.today()}, {environment()['processor']}, torch {torch.__version__}"
     lines = [f"# First scripts\n\n{machine}; 2 gloo ranks. `benchmarks.first_scripts` describes the scripts.\n"]
     for script, found in rows.groupby("script"):

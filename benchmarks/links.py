@@ -1,4 +1,4 @@
-"""Nodes of a network on one machine: namespaces joined by a bridge, whose links `tc` shapes. For Linux, as root."""
+"""A network on one machine: namespaces joined by a bridge, with links shaped by `tc`. For Linux, as root."""
 
 import os
 import subprocess
@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from common.errors import RunError
 
 MTU = 9000
-_LIMIT = 32_000_000  # bytes that wait at a shaper before it drops some
+_LIMIT = 32_000_000  # bytes that a shaper queues before it drops some
 
 
 @contextmanager
 def connect_nodes(count: int, bandwidth: float | None, latency: float) -> Iterator[list[str]]:
-    """The namespaces of nodes on one bridge, until the block ends; node i has the address `address(i)` at eth0.
+    """Create the namespaces of nodes on one bridge, until the block ends. Node i has `address(i)` at eth0.
 
-    bandwidth: Mbit/s of every link in each direction; None: as fast as the machine is. latency: milliseconds one way
-    that are added. Raises RunError where this kernel or user cannot do it.
+    bandwidth: Mbit/s of every link in each direction; None: unlimited. latency: added milliseconds, one way. Raises
+    RunError if this kernel or user cannot do it.
     """
     hub, *names = (f"cnet{os.getpid()}-{part}" for part in ("hub", *range(count)))
     commands = [f"ip netns add {name}" for name in (hub, *names)]
@@ -42,14 +42,14 @@ def connect_nodes(count: int, bandwidth: float | None, latency: float) -> Iterat
 
 
 def address(node: int) -> str:
-    """Of a node, inside its namespaces alone."""
+    """Return a node's address, valid only inside the namespaces."""
     return f"10.231.0.{node + 1}"
 
 
 def shape_link(near: str, far: str, bandwidth: float | None, latency: float) -> list[str]:
-    """The commands that give a link its rate at both ends, and netem's latency at the near one, the node's.
+    """Return the commands that set a link's rate at both ends, and netem's latency at the near one, the node's.
 
-    Of a rate in Mbit/s no more than the bytes of 0.2 ms, or two packets, pass at once.
+    A burst is at most the bytes of 0.2 ms at this rate (Mbit/s), or two packets.
     """
     burst = max(int((bandwidth or 0) * 1e6 / 8 * 2e-4), 2 * (MTU + 14))
     limited = f"tbf rate {bandwidth:g}mbit burst {burst} limit {_LIMIT}" if bandwidth else ""
@@ -59,7 +59,7 @@ def shape_link(near: str, far: str, bandwidth: float | None, latency: float) -> 
 
 
 def _run(command: str, may_fail: bool = False) -> str:
-    """What it prints. Raises RunError where it fails, unless it may."""
+    """Return the command's output. Raises RunError if it fails, unless `may_fail`."""
     done = subprocess.run(command.split(), capture_output=True, text=True)
     if done.returncode and not may_fail:
         raise RunError(f"{command}: {done.stderr.strip()} (network namespaces need Linux and root)")

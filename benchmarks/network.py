@@ -1,15 +1,15 @@
-"""Rounds on links of a given rate and latency, against PyTorch's DistributedDataParallel and against the model.
+"""Rounds on links of a given rate and latency, compared with DistributedDataParallel and with the model.
 
     python -m benchmarks.network              2 nodes, 0.1 ms: printed
     python -m benchmarks.network long=true    2 and 4 nodes, 0.1 and 5 ms: writes results/network.md and .csv here
 
-A rank a node, over gloo, between network namespaces of this machine whose links `tc` shapes (`benchmarks.links`).
-For Linux, as root, with iproute2.
+One rank per node, over gloo, between network namespaces with shaped links (`benchmarks.links`). For Linux, as root,
+with iproute2.
 
-round      the mean of a few, of the shortest of some turns, in each of which every contestant has a few
-× DDP      how many times as long a round of DDP takes
-model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as `plots.runs.network` has
-           it, given the bits of a round and as computing a round on links not shaped
+round      the mean of a few rounds, in the shortest of several turns; in each turn every contestant has a few
+× DDP      the time of DDP's round divided by this one
+model      computing + (f_up · bits_up + f_down · bits_down) / bandwidth + hops · latency, as in `plots.runs.network`,
+           with the bits of a round; computing is a round on unshaped links
 """
 
 import json
@@ -35,7 +35,7 @@ from plots.figure.markdown import row_table
 from plots.request import parse, parse_words, require_choice
 from plots.runs.network import FORMS
 
-OWN_LATENCY = 0.1  # ms, about what namespaces have without any added
+OWN_LATENCY = 0.1  # ms, about the namespaces' own
 LATENCIES = (OWN_LATENCY, 5)  # ms
 BANDWIDTHS = (100, 1000, 10_000)  # Mbit/s
 NODES = (2, 4)
@@ -43,8 +43,8 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def measure(count: int, bandwidth: float | None, latency: float, turns: int) -> pd.DataFrame:
-    """The rows of `benchmarks.network_rank` on so many nodes, with links of this many Mbit/s (None: not shaped) and
-    milliseconds one way."""
+    """Return the rows of `benchmarks.network_rank` on `count` nodes. bandwidth: Mbit/s of links (None: not shaped).
+    latency: milliseconds one way."""
     with ExitStack() as stack:
         nodes = stack.enter_context(links.connect_nodes(count, bandwidth, 0 if latency == OWN_LATENCY else latency))
         ranks = []
@@ -59,14 +59,14 @@ def measure(count: int, bandwidth: float | None, latency: float, turns: int) -> 
             ranks.append(stack.enter_context(process))
         said = [rank.communicate()[0] for rank in ranks]
         if any(rank.returncode for rank in ranks):
-            raise RunError("a rank ended early; what it said stands above")
+            raise RunError("a rank ended early; see its output above")
     print(f"{count} nodes, {bandwidth or 'unshaped'} Mbit/s, {latency:g} ms: measured", file=sys.stderr)
     bits = bandwidth and bandwidth * 1e6
     return pd.DataFrame(json.loads(said[0])).assign(nodes=count, bandwidth=bits, latency=latency / 1e3)
 
 
 def model_seconds(rows: pd.DataFrame) -> pd.Series:
-    """Seconds of the model; NaN where no form of `plots.runs.network` describes the exchange."""
+    """Return the model's seconds; NaN if no form of `plots.runs.network` describes the exchange."""
     found = []
     for row in rows.itertuples():
         up, down, hops = FORMS[row.form](row.nodes, row.nodes, row.exchanges) if row.form in FORMS else [math.nan] * 3
@@ -76,7 +76,7 @@ def model_seconds(rows: pd.DataFrame) -> pd.Series:
 
 
 def report(rows: pd.DataFrame, load: float) -> str:
-    """Markdown: what it was measured on and the load before, a line a row, and how good the model is."""
+    """Return Markdown: the machine and its load before, a line per row, and the model's errors."""
     here, memory = environment(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     ddp = rows.groupby(["nodes", "latency", "bandwidth"])["seconds"].transform("first")
     error = rows["modelled"] / rows["seconds"] - 1
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     counts, latencies, turns = (NODES, LATENCIES, 3) if is_long else (NODES[:1], LATENCIES[:1], 2)
     measured = []
     for count in counts:
-        # What a round computes depends neither on the bandwidth nor on the latency.
+        # Computing depends neither on bandwidth nor on latency.
         computing = measure(count, None, OWN_LATENCY, turns)["seconds"]
         for latency, bandwidth in product(latencies, BANDWIDTHS):
             measured.append(measure(count, bandwidth, latency, turns).assign(computing=computing))

@@ -1,6 +1,6 @@
 """One rank of `benchmarks.network`, which starts it: python -m benchmarks.network_rank TURNS.
 
-All ranks take the same rounds; rank 0 prints what was measured, in JSON.
+All ranks make the same rounds; rank 0 prints the measurements in JSON.
 """
 
 import json
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def measure_contestants(ranks: Ranks, turns: int) -> list[dict[str, object]]:
-    """A row for every contestant: bits and exchanges of a round, and its seconds in the best of some turns."""
+    """Return a row for every contestant: bits and exchanges of a round, and its seconds in the best turn."""
     rows = []
     trainings = [start(ranks) for _, _, start in CONTESTANTS]
     for (label, form, _), one in zip(CONTESTANTS, trainings, strict=True):
@@ -48,8 +48,8 @@ def measure_contestants(ranks: Ranks, turns: int) -> list[dict[str, object]]:
 
 
 def _round(ranks: Ranks, one: Training, count: int) -> float:
-    """Seconds of one of so many rounds, until all ranks have done all of them: what one rank sends may lie in its
-    system's buffers when it goes on."""
+    """Return the mean seconds of `count` rounds, until all ranks have finished: a rank may go on while its messages
+    are in the system's buffers."""
     ranks.wait()
     begin = time.perf_counter()
     for _ in range(count):

@@ -59,13 +59,13 @@ def main() -> None:
 
 
 def network(million: int) -> nn.Sequential:
-    """Square layers with biases and about this many million parameters."""
+    """Return square layers with biases and about this many million parameters."""
     torch.manual_seed(0)
     return nn.Sequential(*(nn.Linear(SIDE, SIDE) for _ in range(round(million * 1e6 / (SIDE * (SIDE + 1))))))
 
 
 def optimizer(net: nn.Module, method: str) -> torch.optim.Optimizer:
-    """The method's optimizer, or torch's AdamW for an empty name. Also fills gradients with normal numbers."""
+    """Return the method's optimizer, or torch's AdamW for an empty name. Also fills gradients with normal numbers."""
     for param in net.parameters():
         param.grad = torch.randn_like(param) * 1e-3
     if method:
@@ -79,7 +79,7 @@ def _time_steps(method: str, million: int) -> tuple[float, ...]:
 
 
 def _measure_memory(method: str, million: int) -> tuple[float, float]:
-    """Bytes per parameter that a process holds after a step, and its peak during one."""
+    """Return the bytes per parameter that a process holds after a step, and the peak during one."""
     optimizer(nn.Linear(8, 8), method).step()  # load torch's lazy parts first
     net = network(million)
     optimizer(net, "")  # makes the gradients resident
@@ -99,7 +99,7 @@ def _resident_bytes(name: str) -> int:
 
 
 def _median_times(calls: list[Callable[[], object]], clock: Callable[[], float]) -> tuple[float, ...]:
-    """The median time of each call, in ms, with calls taking turns."""
+    """Return the median time of each call, in ms. Calls take turns."""
     times = [[_time(call, clock) for call in calls] for _ in range(WARMUP + STEPS)][WARMUP:]
     return tuple(map(median, zip(*times, strict=True)))
 
@@ -122,7 +122,7 @@ def _time_hook(method: str, million: int) -> tuple[float, float]:
 
 
 def _time_rank(rank: int, folder: str, method: str, million: int) -> tuple[float, ...]:
-    """A training step with a hook and one without, in turn."""
+    """Time a training step with a hook and one without, in turn."""
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
     steps = [_training_step(million, hooked) for hooked in (method, "")]
     times = _median_times(steps, perf_counter)

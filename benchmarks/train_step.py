@@ -1,11 +1,11 @@
-"""Where the time of a training step goes, and how near its parts come to what the device can do.
+"""Times of a training step's parts, compared with the device's ceilings.
 
     python -m benchmarks.train_step                                        ResNet-18 of the paper, CD-Adam, 8 workers
     python -m benchmarks.train_step task.model.width=8 task.precision=bf16 algorithm=ef21_both_ways
 
-Times are means of a few calls, each printed as soon as it is known. Ceilings are measured in the same process: a
-large matrix product in the run's precision, and a large copy. What the network computes is held against the first;
-every other part, whose inputs and outputs have to pass through memory once, against the second.
+Times are means of a few calls, and each is printed at once. Ceilings are measured in the same process: a large matrix
+product in the run's precision, and a large copy. The network's computing is compared with the product. Inputs and
+outputs of all other parts must pass through memory once, so these parts are compared with the copy.
 """
 
 import os
@@ -27,7 +27,7 @@ from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
 
 SIMULATED = ("forward and backward", "worker phase", "server phase", "update")
-"""The parts of a step in one process; the others are what a cluster adds, and evaluation."""
+"""The parts of a step in one process. The others are a cluster's, and evaluation."""
 
 DEFAULT = ["task=cifar10/resnet18", "algorithm=cd_adam", "rounds=100", "task.evaluation_rows=1000"]
 
@@ -57,13 +57,13 @@ def main() -> None:
 
 
 def time_call(call: Callable[[], object]) -> float:
-    """The mean time of three calls, after two that are not timed; a GPU is waited for."""
+    """Return the mean time of three calls, after two that are not timed. Waits for a GPU."""
     return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()).timeit(3).mean
 
 
 def _parts(trainer: Trainer, flops: float, copied: float) -> Iterator[tuple[str, Callable[[], object], float, float]]:
-    """The parts of a step: name, call, the floating-point operations or bytes that it cannot do without, and how many
-    of them a second the device does."""
+    """Yield the parts of a step: name, call, the floating-point operations or bytes that it needs at least, and the
+    device's rate of them per second."""
     task, state, lr, t = trainer.task, trainer.state, trainer._lr, 2
     packed, x, statistics = trainer.cluster.algorithm, state.replica.x, trainer.statistics
     gradients, _ = task.gradients(x, statistics, t)
@@ -85,7 +85,7 @@ def _parts(trainer: Trainer, flops: float, copied: float) -> Iterator[tuple[str,
 
 
 def _flops(trainer: Trainer) -> float:
-    """Floating-point operations of a round's convolutions and products, forward and backward."""
+    """Return the floating-point operations of a round's convolutions and products, forward and backward."""
     task = trainer.task
     with FlopCounterMode(display=False) as counter:
         task._passes(trainer.state.replica.x.unsqueeze(1), trainer.statistics, task._draws[0])
@@ -111,6 +111,6 @@ def _bytes_a_second(device: torch.device) -> float:
 
 if __name__ == "__main__":
     with exit_with_message():
-        sys.stdout.reconfigure(line_buffering=True)  # so that one that is stopped has said what it found
+        sys.stdout.reconfigure(line_buffering=True)  # so that a stopped run has printed its results
         print(f"load average {os.getloadavg()[0]:.1f}")
         main()

@@ -1,4 +1,4 @@
-"""A loop with DistributedDataParallel: a method compresses the gradients, and all else stays as it is.
+"""A loop with DistributedDataParallel: a method compresses the gradients, and all else stays.
 
     torchrun --standalone --nproc-per-node=2 examples/ddp_hook.py [METHOD [STEPS [FOLDER]]]
 
@@ -53,7 +53,7 @@ def main(method: str = "loco", steps: str = "100", folder: str = "") -> None:
     if rank == 0:
         bits = f", {memories.meter.bits} bits a worker" if memories else ""
         print(f"{method}: loss {cross_entropy(network(inputs), labels):.5f} on {workers} ranks{bits}")
-    del model  # before its process group, or it may hang
+    del model  # goes before its process group, or it may hang
     dist.destroy_process_group(), gc.collect()  # gloo's threads may outlive the interpreter
 
 

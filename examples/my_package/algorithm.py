@@ -12,7 +12,7 @@ from algorithms.core.update_rules import SGD, Momentum
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerMomentum(Algorithm):
-    """Rounds in which every worker sends an average of its gradients in place of the last one."""
+    """Rounds with worker-side momentum."""
 
     eta: float
 
@@ -32,7 +32,7 @@ class WorkerMomentum(Algorithm):
 
 
 def ef21_momentum(compressor: Compressor, update: SGD, eta: float = 0.1, uplink_only: bool = False) -> Algorithm:
-    """EF21 on momentum, which lets it converge with small batches.
+    """EF21 on momentum, which converges with small batches.
 
         worker   m_i ← (1−η)m_i + ηg_i (m_i = g_i at first),  c_i = C(m_i − ĝ_i),  ĝ_i ← ĝ_i + c_i
         server   ĝ ← ĝ + mean_i c_i,  c̃ = C(ĝ − g̃),  g̃ ← g̃ + c̃      (ĝ itself goes down where `uplink_only`)
@@ -40,8 +40,8 @@ def ef21_momentum(compressor: Compressor, update: SGD, eta: float = 0.1, uplink_
 
     State: m_i and ĝ_i [d] on every worker; ĝ and g̃ [d] on the server; g̃ [d] on every replica.
     Wire: one message of C up and one down.
-    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (EF21-SGDM, whose
-    downlink is dense), extended to both directions as the project's EF21 is.
+    Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (EF21-SGDM, with a
+    dense downlink), extended to both directions like the project's EF21.
     """
     channel = Markov(compressor)
     return WorkerMomentum(uplink=channel, downlink=dense() if uplink_only else channel, update=update, eta=eta)

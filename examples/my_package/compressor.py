@@ -1,4 +1,4 @@
-"""Signs with a scale for every block."""
+"""Signs with one scale per block."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from algorithms.utils.seeding import MessageKey
 
 
 class BlockSigns(NamedTuple):
-    """The payload: what is sent is tensors, each with the leading axes of x."""
+    """The payload: tensors, each with the leading axes of x."""
 
     bits: Tensor  # uint8 [..., ⌈d/8⌉], 1 where x ≥ 0
     scales: Tensor  # [..., ⌈d/block⌉], in the dtype of x
@@ -21,10 +21,10 @@ class BlockSigns(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockSign(Compressor):
-    """C(x)_j = ‖x_b‖₁/|b| · sgn±(x_j), b the block of `block` neighbours that j is in: d + 32⌈d/block⌉ bits.
+    """C(x)_j = ‖x_b‖₁/|b| · sgn±(x_j), with j in the block b of `block` neighbours: d + 32⌈d/block⌉ bits.
 
-    Every block is a scaled sign of its own, so ‖C(x) − x‖² ≤ (1 − 1/block)‖x‖²: π does not shrink as d grows, for
-    32/block more bits a coordinate. The last block may be shorter.
+    Every block is a scaled sign, so ‖C(x) − x‖² ≤ (1 − 1/block)‖x‖²: π does not shrink as d grows, for 32/block more
+    bits a coordinate. The last block may be shorter.
     Source: Zheng, Huang and Kwok, Communication-Efficient Distributed Blockwise Momentum SGD with Error-Feedback,
     2019.
     """

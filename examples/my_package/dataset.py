@@ -1,4 +1,4 @@
-"""A data set that comes with scikit-learn."""
+"""A data set of scikit-learn."""
 
 from sklearn.datasets import load_wine
 
@@ -6,7 +6,7 @@ from data.dataset import Dataset
 
 
 def wine() -> Dataset:
-    """178 wines, 13 features, each of mean 0 and variance 1 over the rows; the second grower's are +1, others −1.
+    """178 wines, 13 features with mean 0 and variance 1 over the rows; the second grower's are +1, others −1.
 
     The file is sorted by grower: in file order, workers see different classes.
     """

@@ -18,16 +18,16 @@ class RobustRegression:
 
         f_i(x) = (1/m) Σ_j (c²/2) log(1 + r_j²/c²)
 
-    in float64, from x₁ = 0. Nonconvex: rows with |r_j| > c, outliers, pull the less the further they are off.
+    in float64, from x₁ = 0. Nonconvex: the pull of outliers, rows with |r_j| > c, falls with their distance.
 
     `scale` is c. `batch_size` is the number of rows that each worker draws a round, without replacement; None takes
-    all. Rows are shared at random. `workers`, `seed` and `ids` come from the project: n, the run's seed, and those of
-    the n whose gradients are wanted in this process (None for all).
+    all. Rows are shared at random. `workers`, `seed` and `ids` come from the project: n, the run's seed, and the
+    workers of this process (None for all).
     """
 
     dtype = torch.float64
     devices = ("cpu",)
-    columns = (Column("median_residual", "median of $|r_j|$", better="lower"),)  # besides the project's own
+    columns = (Column("median_residual", "median of $|r_j|$", better="lower"),)  # in addition to the project's
     device = torch.device("cpu")
 
     def __init__(
@@ -58,11 +58,11 @@ class RobustRegression:
         return torch.zeros(self.d, dtype=self.dtype)
 
     def start_statistics(self) -> Tensor:
-        """None are kept: [W, 0]."""
+        """There are none: [W, 0]."""
         return torch.zeros(len(self._ids), 0, dtype=self.dtype)
 
     def gradients(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """∇f_i(x) [T, W, d] at x [T, d] in round t. A worker at a time, so that it gets the same among any others."""
+        """∇f_i(x) [T, W, d] at x [T, d] in round t, one worker at a time, so that the others do not affect it."""
         each = [self._gradient(x, *self._batch(worker, t)) for worker in self._ids]
         return torch.stack(each, -2), statistics
 
@@ -83,11 +83,11 @@ class RobustRegression:
         return t * (self._batch_size or self._m) / self._m
 
     def step_unit(self, algorithm: Algorithm) -> float:
-        """Step sizes are what they say."""
+        """Step sizes are absolute."""
         return 1.0
 
     def facts(self) -> dict[str, object]:
-        """For the record."""
+        """Facts for the run's record."""
         return {
             "data": self._dataset.name,
             "data_sha256": self._dataset.sha256(),
@@ -97,7 +97,7 @@ class RobustRegression:
         }
 
     def _batch(self, worker: int, t: int) -> tuple[Tensor, Tensor]:
-        """A worker's rows of round t. Drawn by name, never from a stream: a resumed run draws the same."""
+        """Draw a worker's rows of round t by name, never from a stream: a resumed run draws the same."""
         if self._batch_size is None:
             return self._a[worker], self._y[worker]
         random = np.random.default_rng(keyed_seed(self._seed, "batch", worker, t))

@@ -1,4 +1,4 @@
-"""EXO Gym's DiLoCo, where its source is installed: `exogym` 0.0.0a0 on PyPI says that it holds no usable code."""
+"""EXO Gym's DiLoCo, if its source is installed. `exogym` 0.0.0a0 on PyPI has no usable code."""
 
 import torch
 import torch.distributed as dist
@@ -7,7 +7,7 @@ from experiments.external.strategy import Carrier, Strategy, set_step_size
 
 
 class Exo(Strategy):
-    """A strategy of EXO Gym's, called as its nodes call it. Its inner optimizer's step sizes are those of the run."""
+    """A strategy of EXO Gym, called as in its nodes. Its inner optimizer has the run's step sizes."""
 
     def __init__(self, carrier: Carrier, strategy) -> None:
         self._carrier, self._strategy = carrier, strategy
@@ -27,8 +27,8 @@ def exo_diloco(
     outer_momentum: float = 0.9,  # μ of the outer step
     weight_decay: float = 0.0,  # λ of AdamW
 ) -> Exo:
-    """AdamW apart, then a Nesterov step on rank 0. It takes the inner optimizer as `optim_spec`, and an `inner_optim`
-    without a word for nothing."""
+    """Local AdamW, then a Nesterov step on rank 0. `optim_spec` is the inner optimizer. EXO Gym silently ignores
+    `inner_optim`."""
     from exogym.strategy import DiLoCoStrategy, OptimSpec
 
     outer = OptimSpec(torch.optim.SGD, lr=outer_lr, momentum=outer_momentum, nesterov=outer_momentum > 0)

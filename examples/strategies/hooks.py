@@ -1,4 +1,4 @@
-"""torch's communication hooks for DistributedDataParallel, each with torch's SGD beside it."""
+"""torch's communication hooks for DistributedDataParallel, each with torch's SGD."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ def torch_allreduce(
     momentum: float = 0.0,  # of torch.optim.SGD
     weight_decay: float = 0.0,  # λ, likewise
 ) -> Hooked:
-    """Gradients all-reduced as they are."""
+    """All-reduce gradients uncompressed."""
     return Hooked(carrier, allreduce_hook, None, _sgd(momentum, weight_decay))
 
 
@@ -23,18 +23,18 @@ def torch_fp16(
     momentum: float = 0.0,  # of torch.optim.SGD
     weight_decay: float = 0.0,  # λ, likewise
 ) -> Hooked:
-    """Gradients all-reduced in half precision."""
+    """All-reduce gradients in half precision."""
     return Hooked(carrier, fp16_compress_hook, None, _sgd(momentum, weight_decay))
 
 
 def torch_powersgd(
     carrier: Carrier,
     rank: int = 2,  # of every matrix
-    start: int = 2,  # rounds before in which gradients are all-reduced as they are; 2 at least
+    start: int = 2,  # rounds of uncompressed all-reduce at the start; at least 2
     momentum: float = 0.0,  # of torch.optim.SGD
     weight_decay: float = 0.0,  # λ, likewise
 ) -> Hooked:
-    """PowerSGD, with error feedback and warm start as torch has them unless told otherwise."""
+    """PowerSGD, with torch's default error feedback and warm start."""
     state = PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=start)
     return Hooked(carrier, powerSGD_hook, state, _sgd(momentum, weight_decay))
 
