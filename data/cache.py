@@ -21,7 +21,7 @@ Arrays = dict[str, np.ndarray]
 _ABOUT = "about.json"  # the names of the arrays in order, and their hash
 
 
-def load_cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None, of: str = "") -> Arrays:
+def load_cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = None, file_hash: str = "") -> Arrays:
     """Map the arrays from the .npy files in `folder`. If they are missing, call `build()` and store its arrays there.
 
     Processes that read them share one copy. A write into a mapped array copies that page for the process; the file
@@ -30,10 +30,10 @@ def load_cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = 
 
     folder: its name must change whenever the arrays would.
     sha256: the content hash (see `digest`) of the arrays. None: rely on the hash that is stored with them.
-    of: the hash of the file that the arrays were decoded from. The stored hash covers it.
+    file_hash: the hash of the file that the arrays were decoded from. The stored hash covers it.
     Raises what `build` raises, and DataError if another process keeps the lock or the file system cannot lock.
     """
-    arrays = _read(folder, sha256, of)
+    arrays = _read(folder, sha256, file_hash)
     if arrays is not None:
         return arrays
     with ExitStack() as lock:
@@ -44,19 +44,19 @@ def load_cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = 
                 lock.enter_context(hold_lock(file, "data set", "data_dir", PATIENCE))
         except RunError as error:
             raise DataError(str(error)) from error
-        arrays = _read(folder, sha256, of)  # another process may have stored them while this one waited
+        arrays = _read(folder, sha256, file_hash)  # another process may have stored them while this one waited
         if arrays is None:
             arrays = build()
-            _write(folder, arrays, of)
-            arrays = _read(folder, digest(arrays.values()), of) or arrays
+            _write(folder, arrays, file_hash)
+            arrays = _read(folder, digest(arrays.values()), file_hash) or arrays
     return arrays
 
 
-def _stamp(of: str, found: str) -> str:
-    return hashlib.sha256(f"{of} {found}".encode()).hexdigest()
+def _stamp(file_hash: str, content_hash: str) -> str:
+    return hashlib.sha256(f"{file_hash} {content_hash}".encode()).hexdigest()
 
 
-def _read(folder: Path, sha256: str | None, of: str) -> Arrays | None:
+def _read(folder: Path, sha256: str | None, file_hash: str) -> Arrays | None:
     try:
         about = json.loads((folder / _ABOUT).read_text())
         # Mapped copy-on-write, because torch warns of read-only arrays.
@@ -65,12 +65,13 @@ def _read(folder: Path, sha256: str | None, of: str) -> Arrays | None:
             for name in about["arrays"]
         }
         found = digest(arrays.values())
-        return arrays if found == sha256 or (sha256 is None and _stamp(of, found) == about["sha256"]) else None
+        is_same = found == sha256 or (sha256 is None and _stamp(file_hash, found) == about["sha256"])
+        return arrays if is_same else None
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _write(folder: Path, arrays: Arrays, of: str) -> None:
+def _write(folder: Path, arrays: Arrays, file_hash: str) -> None:
     temporary = folder.with_name(f".{folder.name}.tmp")  # only the holder of the lock writes
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -78,7 +79,7 @@ def _write(folder: Path, arrays: Arrays, of: str) -> None:
             temporary.mkdir()
             for name, array in arrays.items():
                 np.save(temporary / f"{name}.npy", array)
-            about = {"sha256": _stamp(of, digest(arrays.values())), "arrays": list(arrays)}
+            about = {"sha256": _stamp(file_hash, digest(arrays.values())), "arrays": list(arrays)}
             (temporary / _ABOUT).write_text(json.dumps(about))
             shutil.rmtree(folder, ignore_errors=True)  # it is damaged; processes that mapped it keep their pages
             os.replace(temporary, folder)

@@ -66,7 +66,7 @@ def load_file(
     if sha256 is not None and found != sha256.lower():
         raise DataError(f"{file} has SHA-256 {found}, expected {sha256}: delete it and fetch it again")
     place = Path(data_dir).expanduser() / "cache" / f"{file.name}-{found[:12]}"
-    arrays = load_cached(place, partial(_read, file.name, str(file), file), of=found)
+    arrays = load_cached(place, partial(_read, file.name, str(file), file), file_hash=found)
     largest = int(arrays["indices"].max()) + 1
     if features is not None and features < largest:
         raise DataError(f"{file} has feature index {largest}, features is only {features}: give {largest}")

@@ -47,7 +47,7 @@ class AheadAtEqual(Check):
     def _judge_against(self, other: str, curves: Curves) -> Finding:
         if short := check.explain_early_end(curves, [other]):
             return Finding(check.NOT_DECIDABLE, short)
-        mine, theirs = self._spent(curves[self.subject]), self._spent(curves[other])
+        mine, theirs = self._spending(curves[self.subject]), self._spending(curves[other])
         both = pd.merge_asof(mine, theirs, on=self.axis, suffixes=("", "_other"))
         both = both[both[self.axis].between(theirs[self.axis].min(), theirs[self.axis].max())]
         ours, others = both[self.metric], both[f"{self.metric}_other"]
@@ -63,7 +63,7 @@ class AheadAtEqual(Check):
         text = f"{check.format_percent(share, self.share)} of {len(both)}, ends at {end}"
         return Finding(check.decide(share >= self.share), text)
 
-    def _spent(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _spending(self, frame: pd.DataFrame) -> pd.DataFrame:
         is_there = (frame[self.axis] > 0) & (frame["round"] >= self.since)
         return frame.loc[is_there, [self.axis, self.metric]].astype(float)
 

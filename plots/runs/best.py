@@ -32,17 +32,17 @@ class Rule:
     """A metric, and a curve's value that decides: its `level` at the end, its `final` value or its `best` one."""
 
     metric: str
-    of: str = "level"  # or one of SELECTABLE
+    kind: str = "level"  # or one of SELECTABLE
 
     def in_words(self, seeds: bool = False) -> str:
         """Describe the winner. `seeds`: there are several."""
         higher = higher_is_better(self.metric)
         mean, way = ("mean" if higher else "geometric mean"), ("highest" if higher else "lowest")
         name = in_words(self.metric)
-        if self.of == "level":
+        if self.kind == "level":
             means = " and over seeds" if seeds else ""
             return f"the step size with the {way} {mean} of the {name} over the last tenth of the rounds{means}"
-        of = f"{name} at the last evaluation" if self.of == "final" else f"{name} of all evaluations"
+        of = f"{name} at the last evaluation" if self.kind == "final" else f"{name} of all evaluations"
         return f"the step size with the {way} {of}" + (f", its {mean} over seeds" if seeds else "")
 
 
@@ -147,10 +147,10 @@ def ends_above_its_start(trial: Columns, metric: str) -> bool:
 
 
 def _value(trial: Columns, rule: Rule, geometric: bool) -> float:
-    if rule.of == "level":
+    if rule.kind == "level":
         return level(trial, rule.metric, geometric=geometric)
     badness = sign(rule.metric) * _floats(trial, rule.metric)
-    return sign(rule.metric) * float(badness[-1] if rule.of == "final" else np.fmin.reduce(badness))
+    return sign(rule.metric) * float(badness[-1] if rule.kind == "final" else np.fmin.reduce(badness))
 
 
 def _floats(columns: Columns, name: str) -> np.ndarray:
@@ -210,7 +210,7 @@ def _rule(finished: list[Variant], frame: pd.DataFrame, text: str | None, who: s
         return Rule(metric)
     columns = dict.fromkeys(name for part in finished for name in part.run.rows)
     metrics = [name for name in columns if column(name).is_measured]
-    rules = {f"{of}_{name}": Rule(name, of) for of in SELECTABLE for name in metrics}
+    rules = {f"{kind}_{name}": Rule(name, kind) for kind in SELECTABLE for name in metrics}
     if text not in rules:
         raise UsageError(f"{who}: {explain_unknown(f'select={text}: no such choice', text, rules)}")
     return rules[text]

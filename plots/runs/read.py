@@ -143,7 +143,7 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
         name: np.concatenate([run.rows.get(name, none) for run, none in zip(runs, nothing, strict=True)])
         for name in names
     })  # fmt: skip
-    about = repeat_by_row(runs, [_about(run) for run in runs])
+    about = repeat_by_row(runs, [_facts(run) for run in runs])
     first = ["task", "algorithm", "compressor", "seed"]
     return pd.concat([about[first], rows, about.drop(columns=first)], axis=1)
 
@@ -156,7 +156,7 @@ def repeat_by_row(runs: Sequence[RunRecord], facts: Sequence[Mapping[str, Any]] 
     return each.loc[each.index.repeat([len(run.rows["round"]) for run in runs])].reset_index(drop=True)
 
 
-def _about(run: RunRecord) -> dict[str, Any]:
+def _facts(run: RunRecord) -> dict[str, Any]:
     d = run.environment.get("d", math.nan)
     return {
         "task": run.task,

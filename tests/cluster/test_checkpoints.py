@@ -21,7 +21,7 @@ from cluster_support import (
     variant,
 )
 from renewing import renew
-from run_support import go, resign, status
+from run_support import change_checkpoint, go, status
 
 from common.errors import RunError
 from experiments.config.identity import folder
@@ -100,7 +100,7 @@ class Intruder:
 def test_what_a_file_holds_besides_tensors_is_not_run(stopped: Path, run: RunConfig, tmp_path: Path) -> None:
     shutil.rmtree(stopped / "checkpoint" / "4")
     file = stopped / "checkpoint" / "5" / "worker-6.pt"
-    resign(file, lambda state: state.update(more=Intruder(tmp_path / "traces")))
+    change_checkpoint(file, lambda state: state.update(more=Intruder(tmp_path / "traces")))
     with pytest.raises(RunError) as error:
         go(*LOGREG, f"results_dir={run.results_dir}")
     assert f"{file.parents[1]}: cannot be resumed (" in str(error.value)
@@ -121,7 +121,7 @@ def test_a_checkpoint_with_odd_tensors_is_refused(name: str, change: Callable, s
     shutil.rmtree(stopped / "checkpoint" / "4")
     for worker in range(1, 8):
         file = stopped / "checkpoint" / "5" / f"worker-{worker}.pt"
-        resign(file, lambda state: state.update({name: change(state)}))
+        change_checkpoint(file, lambda state: state.update({name: change(state)}))
     with pytest.raises(RunError, match=f"worker-1.pt: {name}: other tensors than this run has"):
         go(*LOGREG, f"results_dir={run.results_dir}")
 

@@ -41,13 +41,13 @@ Row = dict[str, float]
 def configuration(*overrides: str) -> RunConfig:
     """The run that a command line describes."""
     places = [override for override in overrides if override.startswith("results_dir=")]
-    run = _composed(*(override for override in overrides if override not in places))
+    run = _compose(*(override for override in overrides if override not in places))
     return replace(run, results_dir=places[-1].partition("=")[2]) if places else run
 
 
 # Composing a run takes a tenth of a second, longer than the runs of the tests.
 @cache
-def _composed(*overrides: str) -> RunConfig:
+def _compose(*overrides: str) -> RunConfig:
     return load_run(overrides)
 
 
@@ -148,7 +148,7 @@ def read_checkpoint(file: Path) -> dict:
     return torch.load(io.BytesIO(tensors), weights_only=True)
 
 
-def resign(file: Path, change: Callable[[dict], object]) -> None:
+def change_checkpoint(file: Path, change: Callable[[dict], object]) -> None:
     """Change the state in a checkpoint's file, and its checksum with it."""
     state = read_checkpoint(file)
     change(state)
