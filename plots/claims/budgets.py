@@ -18,15 +18,14 @@ from plots.runs.seeds import geometric_mean
 class AheadAtEqual(Check):
     """Whether the subject's metric is better than each other method's at `share` or more of the shared budgets.
 
-    Budgets are the values of `axis` (bits, epoch or round) at which the subject was evaluated. They are shared from
-    the other's first evaluation to all that it spends. A method's metric at a budget is that of its last evaluation
-    within it. Evaluations before round `since`, while batch-norm statistics settle, are left out for all methods, and
-    so are those at which nothing has been spent. The subject is not better where it has no value (NaN). Not decidable
-    where the subject's curve ends before the last round of its run. Unless the claim fails against another method, it
-    is not decidable either where the other's curve ends early, has no value at a shared budget, or shares fewer than
-    two. Measured, for each other method: the share and the number of shared budgets, and the subject's final metric
-    as a multiple of the other's (for accuracies both). Final means the geometric mean over the last tenth of the
-    rounds.
+    Budgets are the values of `axis` (bits, epoch or round) at the subject's evaluations. Those between the other's
+    first evaluation and its last are shared. At a budget, a method has the metric of its last evaluation within it.
+    All methods leave out evaluations before round `since`, while batch-norm statistics settle, and evaluations with
+    nothing spent. A missing value (NaN) of the subject is not better. The claim is not decidable if the subject's
+    curve ends before the last round of its run. Unless it fails against another method, it is also not decidable if
+    another's curve ends early, has no value at a shared budget, or shares fewer than two. Measured, for each other
+    method: the share and number of shared budgets, and the subject's final metric as a multiple of the other's (for
+    accuracies both). Final means the geometric mean over the last tenth of the rounds.
     """
 
     name: Literal["ahead_at_equal"] = "ahead_at_equal"
@@ -69,17 +68,16 @@ class AheadAtEqual(Check):
 
 
 class AlikeEarly(Check):
-    """Whether, in the first `until` (a share) of what the subject spends on `axis`, subject and other are alike and
-    `slower` is behind both.
+    """Whether subject and other are alike, and `slower` is behind both, in the first `until` (a share) of the
+    subject's spending on `axis`.
 
-    Budgets are those at which the subject was evaluated after the start, as far as both others go. The others'
-    metrics there are interpolated between their evaluations, from the start on, so a method that has not come to its
-    first evaluation counts with its way there. Evaluations before round `since`, while batch-norm statistics settle,
-    are left out for all methods, the start too. Alike: the geometric mean over budgets of the other's metric over the
-    subject's lies within a factor of `within` of 1. Behind: worse than both at `share` or more of the budgets. The
-    claim fails where the subject has no value (NaN) at such a budget. It is not decidable where the others have none
-    at one, fewer than two are shared, or a curve ends before the last round of its run. Measured: that mean, that
-    share, and the range of rounds that the budgets belong to.
+    Budgets are the subject's evaluations after the start, as far as both others go. There the others' metrics are
+    interpolated between their evaluations, from the start on, so a method before its first evaluation counts with its
+    way there. All methods leave out evaluations before round `since`, while batch-norm statistics settle, also the
+    start. Alike: the geometric mean over budgets of the other's metric over the subject's lies within a factor of
+    `within` of 1. Behind: worse than both at `share` or more of the budgets. The claim fails if the subject has no
+    value (NaN) at such a budget. It is not decidable if the others have none at one, if fewer than two are shared, or
+    if a curve ends before the last round of its run. Measured: that mean, that share, and the budgets' rounds.
     """
 
     name: Literal["alike_early"] = "alike_early"
@@ -127,16 +125,16 @@ class FewerBits(Check):
     """Whether the reference needs at least `times` the subject's bits, up to a factor of `within`, to the best level
     that both reach, in every metric.
 
-    Bits are counted at the first evaluation at the level or beyond. The range in parentheses is what the ratio may be
-    if either got there just after its evaluation before. The claim holds where every range lies above times/within,
-    and the subject's best and its end (the geometric mean over the last tenth of the rounds) are the reference's or
-    better, up to a factor of `alike` in a loss or an error rate (1 − accuracy). Without this second condition, fewer
-    bits to a level would only be those of shorter messages, not of a method that gets as far. The claim fails where a
-    whole range lies below times/within. It also fails where the reference gets further than the subject ever does, by
-    more than `alike`, for less than times/within of all that the subject spends. It is otherwise not decidable, and
-    so it is for a level that one of them has at the start, where a curve ends before the last round of its run, and
-    for a loss below 0 or an accuracy above 1, which have no ratios. Measured, for each metric: the level, the ratio
-    of bits, that of rounds, and the bests and ends of both where these are not alike.
+    Bits are counted at the first evaluation at or beyond the level. The range in parentheses shows the ratio if
+    either method got there just after its evaluation before. The claim holds if every range lies above times/within,
+    and the subject's best and end are the reference's or better, up to a factor of `alike` in a loss or an error rate
+    (1 − accuracy). The end is the geometric mean over the last tenth of the rounds. Without this second condition,
+    shorter messages would win even if the method does not get as far. The claim fails if a whole range lies below
+    times/within. It also fails if the reference gets further than the subject ever does, by more than `alike`, for
+    less than times/within of all the subject's bits. Otherwise it is not decidable. It is also not decidable for a
+    level that one of them has at the start, if a curve ends before the last round of its run, and for a loss below 0
+    or an accuracy above 1, which have no ratios. Measured, for each metric: the level, the ratios of bits and of
+    rounds, and the bests and ends of both if these are not alike.
     """
 
     name: Literal["fewer_bits"] = "fewer_bits"
@@ -195,15 +193,15 @@ class FewerBits(Check):
 
 
 class FewerBitsTo(Check):
-    """Whether the reference needs more than `times` what the subject needs on `axis` (bits, up or down or both) until
+    """Whether the reference needs more than `times` the subject's spending on `axis` (bits, up or down or both) until
     the metric is at the level or beyond.
 
-    What a method needs is what it has spent at its first evaluation there. Where rounds lie between this evaluation
-    and the one before, the need lies between what was spent at the two. The claim holds or fails where it does so
-    anywhere in these ranges. A method that is never seen there needs more than all that it spent: the claim holds
-    where that is `times` the subject's need or more for the reference, and fails where the reference's need is at
-    most `times` all that the subject spent. It is not decidable otherwise, nor for a level that both have at the
-    start, nor where the metric of one was never a number. Measured: what each needs, or spends without getting there.
+    A method's need is its spending at its first evaluation there. If rounds lie between this evaluation and the one
+    before, the need lies between the spending at the two. The claim holds, or fails, if it does so everywhere in
+    these ranges. A method never seen there needs more than it spent. If this is the reference, the claim holds if it
+    spent `times` the subject's need or more. If this is the subject, the claim fails if the reference's need is at
+    most `times` the subject's spending. Otherwise it is not decidable, also for a level that both have at the start,
+    and if one metric was never a number. Measured: the need of each, or its spending without getting there.
     """
 
     name: Literal["fewer_bits_to"] = "fewer_bits_to"

@@ -18,8 +18,8 @@ class OneBitACoordinate(Check):
     """Whether every round of every subject costs 32 + d bits each way, and its payload is ⌈d/8⌉ bytes of signs and
     one 8-byte scale each way (the runs are in float64).
 
-    Not decidable without a row after round 0. Measured: bits and payload bytes of a message. Where one fails, they
-    are those of the first subject that fails, at its first row that does.
+    Not decidable without a row after round 0. Measured: bits and payload bytes of a message. If a subject fails,
+    these come from the first failing row of the first failing subject.
     """
 
     name: Literal["one_bit_a_coordinate"] = "one_bit_a_coordinate"
@@ -50,8 +50,8 @@ def _count_bits(frame: pd.DataFrame, subject: str) -> Finding:
 class SecondMomentGrows(Check):
     """Whether the subject's Σ v̂ ends at more than `factor` times the reference's, which has no compression error.
 
-    Ends are the last evaluations. Measured: their ratio. At best step sizes the ratio also holds the difference
-    between these.
+    Ends are the last evaluations. Measured: their ratio. At best step sizes the ratio also includes the effect of
+    different step sizes.
     """
 
     needs = frozenset({"second_moment"})

@@ -150,7 +150,7 @@ def _basis_table(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
         "seeds there",
     ]
     about = "The least and the greatest over seeds and step sizes, as recorded."
-    return ["## What that rests on", "", about, "", *markdown.row_table(heads, found)]
+    return ["## Measured costs", "", about, "", *markdown.row_table(heads, found)]
 
 
 def _span(values: Iterable[float]) -> str:
