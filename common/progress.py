@@ -44,7 +44,6 @@ class Display:
             self.console.print(line, markup=False)
 
     def begin(self, name: str) -> None:
-        """Show the name of the run that begins."""
         if name != self._name and not self.console.is_terminal:
             self.say(name)
         self._name = name

@@ -143,7 +143,6 @@ class Text(Content):
 
     @property
     def vocabulary(self) -> int:
-        """V, the number of distinct characters."""
         return len(self.alphabet)
 
     @cached_property
@@ -153,12 +152,10 @@ class Text(Content):
 
     @property
     def train(self) -> np.ndarray:
-        """The codes to train on."""
         return self.codes[: 9 * len(self.codes) // 10]
 
     @property
     def held_out(self) -> np.ndarray:
-        """The other codes, which are held out."""
         return self.codes[9 * len(self.codes) // 10 :]
 
     def arrays(self) -> dict[str, np.ndarray]:

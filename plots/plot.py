@@ -93,7 +93,6 @@ def draw(request: Mapping[str, str], target: Path) -> str:
 
 
 def axis(request: Mapping[str, str]) -> Axis:
-    """The column that x names."""
     return NAMES[require_choice("x", request["x"], NAMES)]
 
 

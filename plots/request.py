@@ -87,7 +87,6 @@ def parse(arguments: Iterable[str], defaults: Mapping[str, str]) -> dict[str, st
 
 
 def require_folder(key: str, value: str | Path) -> Path:
-    """Return the path of a results folder. Raises UsageError if it does not exist."""
     if not Path(value).is_dir():
         raise UsageError(f"{key}={value}: no such folder; give a results folder")
     return Path(value)
@@ -102,7 +101,6 @@ def require_choice(key: str, value: str, names: Iterable[Name]) -> Name:
 
 
 def parse_positive(key: str, value: str) -> float:
-    """Parse a positive number. Raises UsageError."""
     try:
         number = float(value)
     except ValueError:

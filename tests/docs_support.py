@@ -46,7 +46,6 @@ class Command:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables set before the command."""
         set_first = takewhile(lambda word: re.match(r"[A-Z_]+=", word), shlex.split(self.text))
         return dict(word.split("=", 1) for word in set_first)
 

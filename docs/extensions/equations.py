@@ -55,7 +55,6 @@ def block(text: str) -> list[str]:
 
 
 def latex(text: str) -> str:
-    """Convert an equation to LaTeX."""
     text = re.sub(r"(?<![_^])\{((?:[^{}]|\{[^{}]*\})*)\}", r"\\{\1\\}", text)  # a set
     text = re.sub(r"\b(\d+)e([-−]?\d+)", r"\1·10^{\2}", text).replace("1·10^", "10^").replace("‖∞", "‖_∞")
     text = _roots(unicodedata.normalize("NFD", text.replace("≠", r"\ne ")))

@@ -61,7 +61,6 @@ def compressors_page() -> list[str]:
 
 
 def keys_page() -> list[str]:
-    """The page of the keys in experiments/config/schema.py."""
     lines = _title("Keys", "=")
     for what, kind in KEYS.items():
         lines += [*_title(f"Keys {what}", "-"), *_entries(schema_settings(kind))]

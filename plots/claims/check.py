@@ -71,7 +71,6 @@ class Check(Options):
 
     @property
     def named_metrics(self) -> set[str]:
-        """The metrics that it needs."""
         return self._names_marked(METRIC) | self.needs
 
     @property
@@ -91,7 +90,6 @@ def decide(true: bool, *numbers: float) -> str:
 
 
 def ratio_finding(true: bool, ratio: float, *thresholds: float) -> Finding:
-    """A finding that rests on one ratio."""
     return Finding(decide(true, ratio), format_ratio(ratio, *thresholds), ratio, thresholds)
 
 

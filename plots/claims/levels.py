@@ -107,7 +107,6 @@ class ChangesSince(Check):
     below: check.Positive | None = None
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ValueError unless one bound is given."""
         if (self.above is None) == (self.below is None):
             raise ValueError("changes_since: give either above or below")
 

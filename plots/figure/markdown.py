@@ -96,7 +96,6 @@ def cross_table(cells: pd.DataFrame, down: str, across: str) -> list[str]:
 
 
 def row_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table with these heads and rows."""
     return [
         "| " + " | ".join(map(escape_controls, cells)) + " |" for cells in [columns, ["---"] * len(columns), *rows]
     ]

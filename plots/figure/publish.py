@@ -231,7 +231,6 @@ def _note(figure: Figure, shown: pd.DataFrame) -> str:
 
 
 def _rule(figure: Figure, tried: pd.DataFrame) -> str:
-    """Describe the rule that chose the best step sizes."""
     chosen = rule_in_words(tried, figure.select)
     if figure.held_out is None:
         return chosen
@@ -240,5 +239,4 @@ def _rule(figure: Figure, tried: pd.DataFrame) -> str:
 
 
 def _has_selection(frame: pd.DataFrame) -> bool:
-    """Whether any method had several step sizes to select from."""
     return bool((frame.groupby(["task", "algorithm"])["lr"].nunique() > 1).any())

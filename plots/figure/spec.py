@@ -59,7 +59,6 @@ class Times(Options):
     measured: str = ""
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ValueError for an empty range or a missing file."""
         if self.bandwidth[0] >= self.bandwidth[1]:
             raise ValueError("bandwidth: give the smallest first, then the greatest")
         if self.measured and not (ROOT / self.measured).is_file():
@@ -111,7 +110,6 @@ class Figure(Options):
     budget: str | None = None
 
     def model_post_init(self, context: Any, /) -> None:
-        """Raise ValueError for parts that contradict each other."""
         if bool(self.rows) == (self.times is not None):
             raise ValueError("a figure has either rows of panels or times")
         if higher_is_better(self.select):

@@ -39,7 +39,6 @@ def initial_checksum(run: str) -> int:
 
 
 def as_json(content: Mapping[str, Any], run: str) -> bytes:
-    """Encode an object as a JSON file of a run."""
     text = json.dumps({**content, KEY: ""}, indent=2, ensure_ascii=False) + "\n"
     return _append_checksum(text.encode().removesuffix(_JSON), _JSON, initial_checksum(run))
 

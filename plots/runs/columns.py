@@ -101,7 +101,6 @@ def usual_scale(name: str) -> Literal["log", "linear"]:
 
 
 def label(name: str) -> str:
-    """A column's label for an axis."""
     return column(name).label or name
 
 
@@ -111,7 +110,6 @@ def in_words(name: str) -> str:
 
 
 def higher_is_better(name: str) -> bool:
-    """Whether a larger value is a better one."""
     return column(name).better == "higher"
 
 

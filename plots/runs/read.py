@@ -198,7 +198,6 @@ def retry(look: Callable[[], Answer]) -> Answer:
 
 
 def _read_folder(place: Path) -> RunRecord:
-    """Read a folder and verify its files."""
     if place.is_file():
         return _check(RunRecord(place, "missing", read_yaml(place.read_bytes(), place)))
     if place.is_symlink() and not (place / CONFIG).exists():

@@ -203,7 +203,6 @@ def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) 
 
 
 def torch_optimizer(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
-    """torch's optimizer with the settings of an update rule."""
     if isinstance(update, SGD):
         return torch.optim.SGD(params, LR, update.momentum, weight_decay=update.weight_decay)
     assert isinstance(update, Adam | AMSGrad)
@@ -249,7 +248,6 @@ def small_shards() -> Iterator[None]:
 
 
 def call_within(context: Callable, act: Callable, *given: object) -> object:
-    """Call `act` in a context."""
     with context():
         return act(*given)
 
@@ -261,7 +259,6 @@ def at_round(round: int, rank: int, do: Callable[[], object], act: Callable[[], 
 
 
 def my_rank() -> int:
-    """The number of this rank."""
     return int(os.environ.get("RANK", 0))
 
 

@@ -93,7 +93,6 @@ def rewrite(path: Path, name: str, content: dict) -> None:
 
 
 def status(path: Path) -> dict:
-    """The run's status.json."""
     return record(path, "status")
 
 
@@ -158,7 +157,6 @@ def change_checkpoint(file: Path, change: Callable[[dict], object]) -> None:
 
 
 def small(*overrides: str) -> RunConfig:
-    """The small run with overrides."""
     return configuration(*SMALL, *overrides)
 
 

@@ -38,7 +38,6 @@ def label_curve(
 
 
 def flat(value: float, **options: object) -> pd.DataFrame:
-    """A constant curve."""
     return curve(lambda r: 0 * r + value, **options)
 
 
@@ -53,5 +52,4 @@ def check(name: str) -> Callable[..., Finding]:
 
 
 def claim(number: str, statement: str, name: str, negated: bool = False, **options: object) -> Claim:
-    """A claim from the name and options of its check."""
     return Claim(number=number, statement=statement, check=CHECKS[name](**options), negated=negated)

@@ -79,6 +79,5 @@ def rewrite(path: Path, changed: Callable[[dict], dict]) -> None:
 
 
 def change(path: Path, name: str, changed: Callable[[dict], dict]) -> None:
-    """Change a JSON file of a run."""
     (path / name).write_text(json.dumps(changed(json.loads((path / name).read_text()))))
     renew(path)
