@@ -102,18 +102,18 @@ class Launch:
         return [Ended(process.exitcode, said.read_text()) for process, said in pairs]
 
 
-def run_ranks(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
+def spawn(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
     """Run `act` on `size` ranks. Returns how each ended."""
     return Launch(folder, size, act, **options).wait()
 
 
-def run_alone(folder: Path, act: Callable[[], object]) -> Ended:
+def run_one(folder: Path, act: Callable[[], object]) -> Ended:
     """Run `act` in a single process, which simulates all workers. Returns how it ended."""
-    [ended] = run_ranks(folder, 1, act, environment=lambda rank: {})
+    [ended] = spawn(folder, 1, act, environment=lambda rank: {})
     return ended
 
 
-def outputs_of(ranks: list[Ended]) -> list[str]:
+def outputs(ranks: list[Ended]) -> list[str]:
     """Check that all ranks succeeded. Returns their outputs."""
     assert [rank.code for rank in ranks] == [0] * len(ranks), "\n".join(rank.said for rank in ranks)
     return [rank.said for rank in ranks]
@@ -146,7 +146,7 @@ def _rank(act: Callable[[], object], environment: dict[str, str], said: str) -> 
     act()
 
 
-def run_each(runs: list[RunConfig]) -> None:
+def run_all(runs: list[RunConfig]) -> None:
     """Train several runs one after the other in one launch."""
     with exit_with_message(), session(runs) as (ranks, display):
         for run in runs:
@@ -184,7 +184,7 @@ def _same(one: object, other: object) -> bool:
 
 def results_of(folder: Path, *stages: tuple[int, Callable[[], Any]]) -> list[list[Any]]:
     """Run stages (ranks, function) one after the other in one launch. Returns their results by stage and rank."""
-    outputs_of(run_ranks(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
+    outputs(spawn(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
     return [
         [torch.load(folder / f"{stage}-{rank}.pt", weights_only=False) for rank in range(size)]
         for stage, (size, _) in enumerate(stages)

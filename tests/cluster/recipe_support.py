@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import outputs_of, run_ranks
+from cluster_support import outputs, spawn
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -24,7 +24,7 @@ def check_recipe(name: str, length: int, size: int, folder: Path) -> None:
 
 def _line(folder: Path, size: int, name: str, *words: object) -> str:
     """The last line that a script prints on rank 0."""
-    return outputs_of(run_ranks(folder, size, partial(_script, name, tuple(map(str, words)))))[0].splitlines()[-1]
+    return outputs(spawn(folder, size, partial(_script, name, tuple(map(str, words)))))[0].splitlines()[-1]
 
 
 def _script(name: str, words: tuple[str, ...]) -> None:

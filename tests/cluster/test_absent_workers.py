@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import assert_same, interrupt, my_rank, outputs_of, run_each, run_ranks, variant
+from cluster_support import assert_same, interrupt, my_rank, outputs, run_all, spawn, variant
 from run_support import before_round, bring, go, record, rows, small, timeless
 
 from algorithms.comm import gather_broadcast
@@ -49,7 +49,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
         begin(*arguments)
 
     gather_broadcast.gather, Torchrun.__init__ = noted, begun
-    run_each(runs)
+    run_all(runs)
     (target / f"{my_rank()}.json").write_text(json.dumps(sent))
 
 
@@ -60,7 +60,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
     runs = {name: variant(*COMMON, *overrides, results=place / "results") for name, overrides in RUNS.items()}
     with before_round(6, interrupt), pytest.raises(Interrupted):  # with messages in the queue
         bring(runs["resumed"])
-    outputs_of(run_ranks(place, RANKS, partial(observed, place, list(runs.values()))))
+    outputs(spawn(place, RANKS, partial(observed, place, list(runs.values()))))
     sent = [json.loads((place / f"{rank}.json").read_text()) for rank in range(RANKS)]
     return runs, [sum(both) for both in zip(*sent, strict=True)]
 

@@ -8,18 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import (
-    RUNS,
-    assert_same,
-    at_round,
-    interrupt,
-    my_rank,
-    outputs_of,
-    run_alone,
-    run_each,
-    run_ranks,
-    variant,
-)
+from cluster_support import RUNS, assert_same, at_round, interrupt, my_rank, outputs, run_all, run_one, spawn, variant
 from renewing import renew
 from run_support import change_checkpoint, go, status
 
@@ -46,7 +35,7 @@ def run(tmp_path: Path) -> RunConfig:
 
 def _ended(folder: Path, ranks: int, act: Callable) -> list:
     """How `ranks` ranks ended, or for None the process alone."""
-    return run_ranks(folder, ranks, act) if ranks else [run_alone(folder, act)]
+    return spawn(folder, ranks, act) if ranks else [run_one(folder, act)]
 
 
 @pytest.mark.slow
@@ -56,7 +45,7 @@ def test_a_run_goes_on_with_any_number_of_ranks(
     name: str, ranks: tuple, uninterrupted: dict[str, Path], tmp_path: Path
 ) -> None:
     run = variant(*COMMON, *RUNS[name], results=tmp_path / "results")
-    path, again = folder(run), partial(run_each, [run])
+    path, again = folder(run), partial(run_all, [run])
     for part, (before, stop, size) in enumerate(zip((4, 5), (5, 7), ranks[:-1], strict=False)):
         last = (size or 1) - 1  # any rank will do
         asked = stop - (size is not None and stop == 7)  # heard of a round later, but where all wait, as in round 5
@@ -66,7 +55,7 @@ def test_a_run_goes_on_with_any_number_of_ranks(
         assert {rank.said for rank in others} <= {""}
         assert (status(path)["status"], status(path)["round"]) == ("interrupted", stop)
         assert {file.name for file in (path / "checkpoint").iterdir()} == {str(before), str(stop)}
-    [said, *_] = outputs_of(_ended(tmp_path / "last", ranks[-1], again))
+    [said, *_] = outputs(_ended(tmp_path / "last", ranks[-1], again))
     assert f"resumed at round {stop}: {path}" in said
     assert_same(path, uninterrupted[name])
 
@@ -76,8 +65,8 @@ def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the run `logreg`, stopped after round 5."""
     place = tmp_path_factory.mktemp("stopped")
     run = variant(*LOGREG, results=place / "results")
-    act = partial(at_round, 5, 0, interrupt, partial(run_each, [run]))
-    assert run_alone(place, act).code == 130
+    act = partial(at_round, 5, 0, interrupt, partial(run_all, [run]))
+    assert run_one(place, act).code == 130
     return folder(run)
 
 
@@ -147,7 +136,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
     reason = f"{file.parent}: worker-6.pt: damaged: the checksum does not match"
-    first, second = run_ranks(tmp_path / "again", 2, partial(run_each, [run]))
+    first, second = spawn(tmp_path / "again", 2, partial(run_all, [run]))
     if len(damaged) == 1:
         assert second.said == f"rank 1: {reason}; the checkpoint of round 4 is taken instead\n"
         assert f"resumed at round 4: {stopped}" in first.said
@@ -161,14 +150,14 @@ def test_what_one_rank_finds_damaged_all_leave_out(
 
 def _elsewhere(run: RunConfig) -> None:
     """A run whose second rank, as on a machine of its own, has other results."""
-    run_each([replace(run, results_dir=run.results_dir + "-2" * my_rank())])
+    run_all([replace(run, results_dir=run.results_dir + "-2" * my_rank())])
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_though_its_machines_share_no_results(
     stopped: Path, uninterrupted: dict[str, Path], run: RunConfig, tmp_path: Path
 ) -> None:
-    first, _ = outputs_of(run_ranks(tmp_path / "again", 2, partial(_elsewhere, run)))
+    first, _ = outputs(spawn(tmp_path / "again", 2, partial(_elsewhere, run)))
     assert f"resumed at round 5: {stopped}" in first
     assert_same(stopped, uninterrupted["logreg"])
     assert not Path(f"{run.results_dir}-2").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import assert_same, at_round, interrupt, outputs_of, run_each, run_ranks, variant
+from cluster_support import assert_same, at_round, interrupt, outputs, run_all, spawn, variant
 from run_support import read_checkpoint, timeless
 
 from algorithms.compressors import shard
@@ -113,8 +113,8 @@ def test_ranks_equal_the_simulation(
     """All variants simulated, and all on so many ranks in one launch."""
     more = [f"cluster.groups={groups}"] if groups else []
     alone, together = (runs(task, workers, names, tmp_path / place, *more) for place in ("alone", "together"))
-    run_each(alone)
-    outputs_of(run_ranks(tmp_path, ranks, partial(run_each, together)))
+    run_all(alone)
+    outputs(spawn(tmp_path, ranks, partial(run_all, together)))
     for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
         assert len(timeless(expected)) >= 2 * 3
         assert_same(found, expected)
@@ -125,7 +125,7 @@ def test_ranks_equal_the_simulation(
 
 def in_small_pieces(runs: list[RunConfig]) -> None:
     shard.LEAST = 8
-    run_each(runs)
+    run_all(runs)
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -143,8 +143,8 @@ def test_ranks_that_share_the_server_equal_the_simulation(
 ) -> None:
     alone = runs(task, workers, names, tmp_path / "alone")
     together = runs(task, workers, names, tmp_path / "together", SHARDED)
-    run_each(alone)
-    outputs_of(run_ranks(tmp_path, ranks, partial(in_small_pieces, together)))
+    run_all(alone)
+    outputs(spawn(tmp_path, ranks, partial(in_small_pieces, together)))
     for expected, found in zip(map(folder, alone), map(folder, together), strict=True):
         assert len(timeless(expected)) >= 2 * 3
         assert timeless(found) == timeless(expected)
@@ -179,13 +179,13 @@ def test_a_run_goes_on_on_other_ranks_with_another_server(name: str, tmp_path: P
     """3 ranks that share the server, then 2 with the server on one, then 5 that share it, then none."""
     seldom = "eval_every=5"  # a row is due, and all wait for each other, in round 5 and at the end
     [whole] = runs("logreg", 5, [name], tmp_path / "whole", seldom)
-    run_each([whole])
+    run_all([whole])
     for ranks, server, stop in ((3, "sharded", 3), (2, "rank0", 5), (5, "sharded", 7)):
         part = runs("logreg", 5, [name], tmp_path / "parts", f"cluster.server={server}", seldom)
         act = partial(at_round, stop - 1, 1, interrupt, partial(in_small_pieces, part))
-        ended = run_ranks(tmp_path / server / str(ranks), ranks, act)
+        ended = spawn(tmp_path / server / str(ranks), ranks, act)
         assert [rank.code for rank in ended] == [130] * ranks, ended[0].said
         assert f"stopped after round {stop}" in ended[0].said
     [rest] = runs("logreg", 5, [name], tmp_path / "parts", seldom)
-    run_each([rest])
+    run_all([rest])
     assert_same(folder(rest), folder(whole))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import outputs_of, run_ranks
+from cluster_support import outputs, spawn
 from run_support import configuration, exit_code, go, record, rows
 from torch.distributed import GradBucket, all_reduce  # pyright: ignore[reportPrivateImportUsage]: torch does not name it
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
@@ -120,7 +120,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("external")
     names = ("torch_allreduce", "torch_fp16", "torch_powersgd")
     runs = [configuration(*THEIRS, f"algorithm={name}", f"results_dir={place}") for name in names]
-    said = outputs_of(run_ranks(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]], place)))
+    said = outputs(spawn(place / "said", 2, partial(_bring_to_end, [*runs, runs[0]], place)))
     assert "already finished" in said[0]
     assert [run.state for run in find(place)] == ["finished"] * 3
     return place

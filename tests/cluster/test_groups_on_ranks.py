@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import assert_same, my_rank, outputs_of, run_each, run_ranks, variant, watch
+from cluster_support import assert_same, my_rank, outputs, run_all, spawn, variant, watch
 from run_support import go, rows, run_folder, timeless
 
 from common.errors import UsageError
@@ -68,7 +68,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
 
     Torchrun.__init__ = begin
     with watch(note):
-        run_each(runs)
+        run_all(runs)
     (target / f"sent-{my_rank()}.json").write_text(json.dumps(sent))
 
 
@@ -76,7 +76,7 @@ def test_ranks_of_groups_equal_the_simulation_and_send_what_is_counted(tmp_path:
     """Two groups of two ranks."""
     grouped = (*COMMON, "cluster.groups=2")
     runs = [variant(*grouped, *more, results=tmp_path / "results") for more in RUNS.values()]
-    outputs_of(run_ranks(tmp_path, RANKS, partial(observed, tmp_path, runs)))
+    outputs(spawn(tmp_path, RANKS, partial(observed, tmp_path, runs)))
     sent = [json.loads((tmp_path / f"sent-{rank}.json").read_text()) for rank in range(RANKS)]
     for run, more, *by_rank in zip(runs, RUNS.values(), *sent, strict=True):
         assert_same(folder(run), go(*grouped, *more, f"results_dir={tmp_path / 'alone'}"))

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import Launch, as_torchrun, assert_same, at_round, free_port, kill, run_each, run_ranks, variant
+from cluster_support import Launch, as_torchrun, assert_same, at_round, free_port, kill, run_all, spawn, variant
 from run_support import go, status
 from waiting import until
 
@@ -58,7 +58,7 @@ def _fail() -> None:
 def test_a_rank_that_dies_or_crashes(
     do: Callable, rank: int, run: RunConfig, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    ranks = run_ranks(tmp_path / "first", 2, partial(at_round, 7, rank, do, partial(run_each, [run])))
+    ranks = spawn(tmp_path / "first", 2, partial(at_round, 7, rank, do, partial(run_all, [run])))
     lost, left = ranks[rank], ranks[1 - rank]
     assert lost.code == -9 if do is kill else "ZeroDivisionError: by what?" in lost.said
     assert left.code == 1
@@ -80,7 +80,7 @@ def _stop() -> None:
 def test_a_rank_that_does_not_answer_is_named(
     how: Callable, silent: int, size: int, run: RunConfig, tmp_path: Path
 ) -> None:
-    hanging = partial(at_round, 7, silent, how, partial(run_each, [_with_timeout(run, TIMEOUT)]))
+    hanging = partial(at_round, 7, silent, how, partial(run_all, [_with_timeout(run, TIMEOUT)]))
     launch = Launch(tmp_path / "first", size, hanging)
     for number, process in enumerate(launch.ranks):
         if number != silent:
@@ -104,7 +104,7 @@ def _spoil() -> None:
 
 @pytest.mark.slow
 def test_a_gradient_that_is_not_finite_on_one_rank(run: RunConfig, tmp_path: Path) -> None:
-    first, second = run_ranks(tmp_path / "first", 2, partial(at_round, 7, 1, _spoil, partial(run_each, [run])))
+    first, second = spawn(tmp_path / "first", 2, partial(at_round, 7, 1, _spoil, partial(run_all, [run])))
     assert (first.code, second.code) == (1, 1)
     assert "error: rank 1: round 7, worker 2, trial 0 (lr=0.003): local gradient is not finite" in second.said
     assert _one_message(first.said, folder(run)), first.said
@@ -121,7 +121,7 @@ def test_ranks_that_never_come_or_a_port_that_never_answers(
         listener.bind(("127.0.0.1", 0 if taken else free_port()))
         port = listener.getsockname()[1]
         listener.listen() if taken else listener.close()
-        act = partial(run_each, [_with_timeout(run, TIMEOUT)])
+        act = partial(run_all, [_with_timeout(run, TIMEOUT)])
         [ended] = Launch(tmp_path / "lost", 1, act, lambda _: as_torchrun(rank, 2, port)).wait(timeout=60)
     assert ended.code == 1
     assert f"error: {'rank 1: ' * rank}the other ranks could not be reached at 127.0.0.1:{port} (" in ended.said
@@ -133,8 +133,8 @@ def test_ranks_that_never_come_or_a_port_that_never_answers(
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2, 3), (3, 2)])
 def test_ranks_of_different_launches_say_so(sizes: tuple[int, int], run: RunConfig, tmp_path: Path) -> None:
-    port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
-    ranks = run_ranks(tmp_path / "lost", 2, act, environment=lambda rank: as_torchrun(rank, sizes[rank], port))
+    port, act = free_port(), partial(run_all, [_with_timeout(run, 100)])
+    ranks = spawn(tmp_path / "lost", 2, act, environment=lambda rank: as_torchrun(rank, sizes[rank], port))
     for rank, ended in enumerate(ranks):
         difference = f"WORLD_SIZE: {sizes[rank]} on rank {rank}, {sizes[1 - rank]} on rank {1 - rank}"
         assert ended.code == 2
@@ -143,7 +143,7 @@ def test_ranks_of_different_launches_say_so(sizes: tuple[int, int], run: RunConf
 
 @pytest.mark.slow
 def test_one_signal_ends_a_rank_that_waits_for_the_others(run: RunConfig, tmp_path: Path) -> None:
-    port, act = free_port(), partial(run_each, [_with_timeout(run, 100)])
+    port, act = free_port(), partial(run_all, [_with_timeout(run, 100)])
     waiting = Launch(tmp_path / "waiting", 1, act, lambda _: as_torchrun(0, 2, port))
     until(lambda: _answers(port), 60)
     os.kill(waiting.ranks[0].pid, signal.SIGINT)

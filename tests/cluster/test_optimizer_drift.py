@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, call_within, results_of, run_ranks, small_shards, watch
+from cluster_support import LR, call_within, results_of, small_shards, spawn, watch
 from small_network import count_bits, gradients, loss, network, simulate, vector
 from torch.nn.utils import vector_to_parameters
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -362,6 +362,6 @@ def leaving() -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_refused_its_state_is_not_waited_for(tmp_path: Path) -> None:
-    stayed, left = run_ranks(tmp_path, 2, leaving)
+    stayed, left = spawn(tmp_path, 2, leaving)
     assert (stayed.code, left.code) == (1, 3)
     assert "LostContact" in stayed.said

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import as_torchrun, at_round, interrupt, my_rank, results_of, run_each, run_ranks, variant
+from cluster_support import as_torchrun, at_round, interrupt, my_rank, results_of, run_all, spawn, variant
 from run_support import SMALL, before_rounds, exit_code, go, rows, small, status, timeless
 from torch import Tensor
 
@@ -87,7 +87,7 @@ def test_a_wrong_launch(
 def test_runs_of_one_launch_are_connected_once(as_rank: Callable, capsys: pytest.CaptureFixture) -> None:
     as_rank(0, 2)
     with pytest.raises(SystemExit, match=r"^2$"):
-        run_each([small("cluster.workers=4", f"cluster.timeout={seconds}") for seconds in (3, 4)])
+        run_all([small("cluster.workers=4", f"cluster.timeout={seconds}") for seconds in (3, 4)])
     assert "cluster.timeout: must be the same for all runs of one launch" in capsys.readouterr().err
 
 
@@ -112,7 +112,7 @@ def _another(what: str, results: Path) -> None:
         runner.versions = lambda: environment.versions() | {"numpy": "1.0"}
     if what == "data" and is_odd:
         LogisticRegression.facts = lambda task: facts(task) | {"data_sha256": "another"}
-    run_each([variant(*COMMON, *([what] * is_odd if what in SETTINGS else ()), results=results)])
+    run_all([variant(*COMMON, *([what] * is_odd if what in SETTINGS else ()), results=results)])
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def _another(what: str, results: Path) -> None:
 def test_what_ranks_do_not_have_alike_is_refused_before_anything_is_written(
     what: str, said: str, tmp_path: Path
 ) -> None:
-    first, second = run_ranks(tmp_path, 2, partial(_another, what, tmp_path / "results"))
+    first, second = spawn(tmp_path, 2, partial(_another, what, tmp_path / "results"))
     assert (first.code, second.code) == (2, 2)
     assert said in first.said
     assert "Traceback" not in first.said + second.said
@@ -149,7 +149,7 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
             trainer.state = replace(trainer.state, **{part: replace(state, **{name: changed})})
 
     with before_rounds(flip):
-        run_each([run])
+        run_all([run])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_flipped_bit_of_a_replica_ends_the_run(
 ) -> None:
     """Found at an evaluation, before a checkpoint, and at both at once."""
     run = variant(*CD_ADAM, results=tmp_path / "results")
-    for ended in run_ranks(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
+    for ended in spawn(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
         assert ended.code == 1
         assert said in ended.said
     path = folder(run)
@@ -183,13 +183,13 @@ def _begun_apart(run: RunConfig) -> None:
     """One rank begins with another x."""
     if my_rank() == 1:
         LogisticRegression.start = lambda task: torch.full((task.d,), 5e-324, dtype=task.dtype)
-    run_each([run])
+    run_all([run])
 
 
 @pytest.mark.slow
 def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) -> None:
     run = variant(*COMMON, results=tmp_path / "results")
-    for ended in run_ranks(tmp_path / "ranks", 2, partial(_begun_apart, run)):
+    for ended in spawn(tmp_path / "ranks", 2, partial(_begun_apart, run)):
         assert ended.code == 1
         assert "rank 1: the model x is not that of rank 0" in ended.said
     assert rows(folder(run)) == []
@@ -208,7 +208,7 @@ def test_it_is_found_before_anything_else_happens(
 ) -> None:
     run = variant(*COMMON, *overrides, results=tmp_path / "results")
     act = partial(at_round, 9, 0, does, partial(_flipped, "x", 1, round, run))
-    assert [ended.code for ended in run_ranks(tmp_path / "ranks", 2, act)] == [1, 1]
+    assert [ended.code for ended in spawn(tmp_path / "ranks", 2, act)] == [1, 1]
     assert rounds(folder(run) / "checkpoint")[:1] == [8] * (does is interrupt)
 
 

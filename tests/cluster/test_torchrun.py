@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import LAUNCHERS, assert_same, outputs_of, run_ranks
+from cluster_support import LAUNCHERS, assert_same, outputs, spawn
 from run_support import SMALL, go, run_folder, status, timeless
 from waiting import until
 
@@ -143,5 +143,5 @@ def test_one_rank_equals_the_simulation(algorithm: str, device: str, results: st
 
 
 def test_a_figure_by_two_ranks(results: str, tmp_path: Path) -> None:
-    outputs_of(run_ranks(tmp_path, 2, partial(reproduce.main, [*FIGURE, results])))
+    outputs(spawn(tmp_path, 2, partial(reproduce.main, [*FIGURE, results])))
     assert sorted((run.seed, run.state) for run in find(tmp_path / "results")) == [(0, "finished"), (1, "finished")]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from cluster_support import assert_same, my_rank, outputs_of, run_each, run_ranks, variant, watch
+from cluster_support import assert_same, my_rank, outputs, run_all, spawn, variant, watch
 from run_support import go, rows, timeless
 from torch import Tensor
 
@@ -181,7 +181,7 @@ def observed(target: Path, runs: list[RunConfig]) -> None:
     sharded_server.swap_messages = swapped
     shard.LEAST = 8
     with watch(note):
-        run_each(runs)
+        run_all(runs)
     (target / f"messages-{my_rank()}.json").write_text(json.dumps(messages))
 
 
@@ -192,7 +192,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, RunConf
     runs = {name: variant(*COMMON, *overrides, results=place / "results") for name, overrides in RUNS.items()}
     for name, overrides in SHARDED.items():
         runs[name] = variant(*COMMON, *overrides, "cluster.server=sharded", results=place / "sharded")
-    outputs_of(run_ranks(place, RANKS, partial(observed, place, list(runs.values()))))
+    outputs(spawn(place, RANKS, partial(observed, place, list(runs.values()))))
     return runs, [json.loads((place / f"messages-{rank}.json").read_text()) for rank in range(RANKS)]
 
 

@@ -12,19 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import (
-    RUNS,
-    Ended,
-    Launch,
-    assert_same,
-    kill,
-    my_rank,
-    outputs_of,
-    run_alone,
-    run_each,
-    run_ranks,
-    variant,
-)
+from cluster_support import RUNS, Ended, Launch, assert_same, kill, my_rank, outputs, run_all, run_one, spawn, variant
 from run_support import go, status
 
 from experiments.config.identity import folder
@@ -61,7 +49,7 @@ class Victim:
 
     def act(self) -> Callable[[], None]:
         """What the ranks do."""
-        return partial(run_each, [self._run])
+        return partial(run_all, [self._run])
 
     def killed(self, act: Callable[[], None]) -> bool:
         """Whether a rank was killed in `act`; else all ended well."""
@@ -79,7 +67,7 @@ class Victim:
     def goes_on(self) -> None:
         """Give the same command again and fail unless it comes to what it must come to. Then another is begun."""
         path = folder(self._run)
-        outputs_of(self._ended(self.act()))
+        outputs(self._ended(self.act()))
         assert_same(path, self._kept)
         assert status(path)["status"] == "finished"
         left = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
@@ -87,7 +75,7 @@ class Victim:
         self.begin()
 
     def _ended(self, act: Callable[[], None]) -> list[Ended]:
-        return run_ranks(self._said, self._ranks, act) if self._ranks else [run_alone(self._said, act)]
+        return spawn(self._said, self._ranks, act) if self._ranks else [run_one(self._said, act)]
 
     def _count(self, ranks: list[Ended]) -> bool:
         killed, said = [rank.code in KILLED for rank in ranks], "\n".join(rank.said for rank in ranks)
