@@ -65,7 +65,8 @@ class LanguageModel(NetworkTask):
         self.batch_size, self.context, self._evaluation_batch = batch_size, context, evaluation_batch
         self._dataset = dataset
         self._train, self._held_out = (
-            torch.from_numpy(codes).to(device) for codes in (dataset.train, dataset.held_out)
+            torch.from_numpy(codes.view(np.int16) if codes.dtype == np.uint16 else codes).to(device)  # see `_codes`
+            for codes in (dataset.train, dataset.held_out)
         )
         starts = np.linspace(0, len(dataset.train) - context - 1, evaluation_windows).astype(np.int64)
         self._evaluated = torch.from_numpy(starts).to(device)
@@ -123,7 +124,7 @@ class LanguageModel(NetworkTask):
 
     def _windows(self, starts: Tensor) -> Tensor:
         """The windows of the training part that start there, int64 [N, context + 1]."""
-        return self._train[starts[:, None] + self._within].long()
+        return _codes(self._train[starts[:, None] + self._within])
 
     def _loss(self, windows: Tensor) -> Tensor:
         """The mean cross entropy of every character of windows [N, L + 1] but the first."""
@@ -147,6 +148,11 @@ class LanguageModel(NetworkTask):
         whole = (len(self._held_out) - 1) // self.context
         starts = torch.arange(whole, device=self.device) * self.context
         for some in starts.split(self._evaluation_batch):
-            yield self._held_out[some[:, None] + self._within].long()
+            yield _codes(self._held_out[some[:, None] + self._within])
         if whole * self.context < len(self._held_out) - 1:
-            yield self._held_out[None, whole * self.context :].long()
+            yield _codes(self._held_out[None, whole * self.context :])
+
+
+def _codes(stored: Tensor) -> Tensor:
+    """Read codes as int64. Those of uint16 are stored as int16, because CUDA cannot index a uint16 tensor."""
+    return stored.long() & 0xFFFF

@@ -12,7 +12,7 @@ from refusals import refusals
 from run_support import configuration, go, rows
 from torch import Tensor
 
-from data.dataset import Text
+from data.dataset import Text, Tokens
 from data.markov import markov
 from experiments.cluster.ranks import Ranks
 from experiments.models.small_cnn import small_cnn
@@ -94,6 +94,17 @@ def test_training_loss_and_gradient_norm_are_those_of_fixed_windows_over_the_who
     measured = made.evaluate(made.start()[None], made.start_statistics()[:1])
     assert measured["train_loss"].item() == pytest.approx(mean.item(), rel=1e-6)
     assert measured["grad_norm"].item() == pytest.approx(gradient.norm().item(), rel=1e-4)
+
+
+def test_codes_above_int16_are_read_as_they_are():
+    """They are stored in a dtype that CUDA indexes."""
+    codes = np.arange(65_536, dtype=np.uint16)[::-1].copy()
+    model = transformer(characters=65_536, context=4, layers=1, heads=1, width=1)
+    tokens = Tokens("all", codes, codes[-10:], 65_536)
+    made = LanguageModel(tokens, model, workers=1, seed=0, device=torch.device("cpu"), context=4)
+    assert made._windows(torch.tensor([0, 32_766])).tolist() == [codes[k : k + 5].tolist() for k in (0, 32_766)]
+    assert [some.tolist() for some in made._held_out_windows()] == [[[9, 8, 7, 6, 5], [5, 4, 3, 2, 1]], [[1, 0]]]
+    assert {made._train.dtype, made._held_out.dtype} == {torch.int16}
 
 
 def test_dropout_is_a_worker_and_a_rounds_own():
