@@ -56,8 +56,12 @@ def raise_lost_contact() -> Iterator[None]:
     """Raise LostContact if a collective fails in the block."""
     try:
         yield
+    except torch.OutOfMemoryError:
+        raise
     except RuntimeError as error:  # or its subclass DistBackendError; the first line has the reason
         reason = str(error).partition("\n")[0].partition(". This is")[0]
+        if last := str(error).partition("Last error:")[2].strip():  # NCCL's
+            reason = f"{reason}: {last.splitlines()[0]}"
         raise LostContact(re.sub(r"\[\S+\.cc:\d+\] ", "", reason)) from error  # without line numbers of gloo's source
 
 
