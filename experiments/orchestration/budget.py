@@ -50,8 +50,8 @@ def _seconds(
 ) -> float:
     """Estimate the seconds of all runs of a figure. One run of each kind is timed."""
     runs, total, number, trials = runs_of(figure, overrides, packages), 0.0, 0.0, {}
-    places = cores() // launch.ranks if device_of(runs[0]) == "cpu" else torch.cuda.device_count()
-    jobs = max(1, launch.jobs or places)
+    places = cores() if device_of(runs[0]) == "cpu" else torch.cuda.device_count()
+    jobs = max(1, launch.jobs or places // launch.ranks)
     for run in runs:
         count = 1.0
         if figure.held_out is not None:  # a trial of each step size; then the published and the best one by seeds

@@ -122,7 +122,8 @@ def device_of(run: RunConfig, local_rank: int = 0) -> str:
         return wanted
     if not torch.cuda.is_available():
         raise UsageError("device=cuda: torch sees no CUDA GPU here; take device=cpu, or a torch built for your GPU")
-    if "SLURM_GPUS_PER_TASK" in os.environ:  # srun may show every task its own GPUs alone, counted from 0
+    # srun may show every task its own GPUs alone, counted from 0. The ranks of a torchrun share those of its task.
+    if "SLURM_GPUS_PER_TASK" in os.environ and "TORCHELASTIC_RUN_ID" not in os.environ:
         local_rank %= torch.cuda.device_count()
     if local_rank >= torch.cuda.device_count():
         raise UsageError(

@@ -151,3 +151,6 @@ def test_gpus_of_a_task_of_srun(
         device_of(configuration("task=digits", "device=cuda"), seen)
     set_(SRUN | {"SLURM_GPUS_PER_TASK": "1"})
     assert device_of(configuration("task=digits"), task) == device
+    set_({"TORCHELASTIC_RUN_ID": "1"})  # a torchrun in the task
+    with pytest.raises(UsageError, match="start one rank a GPU"):
+        device_of(configuration("task=digits"), seen)
