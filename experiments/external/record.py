@@ -20,7 +20,7 @@ from experiments.config.schema import ClusterConfig, RunConfig
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Strategy
 from experiments.tasks.task import layout_of
-from experiments.training.build import build_task, trainer_of
+from experiments.training.build import build_task, configure_torch, trainer_of
 from experiments.training.trainer import Trainer
 
 
@@ -90,8 +90,7 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> ExternalTrainer:
             f"cluster.workers={run.cluster.workers}: an external strategy needs one rank per worker, and there are "
             f"{ranks.size}; start it by torchrun --nproc-per-node={run.cluster.workers}"
         )
-    if run.threads:
-        torch.set_num_threads(run.threads)
+    configure_torch(run)
     task = build_task(run, ranks)
     carrier = Carrier(task.start(), layout_of(task))
     strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=carrier)

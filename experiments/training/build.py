@@ -138,13 +138,7 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
 
     Raises UsageError or DataError for what does not fit together or into memory, and LostContact.
     """
-    if run.threads:
-        torch.set_num_threads(run.threads)
-    if run.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before cuBLAS starts and reads it
-        torch.backends.cudnn.benchmark = False
-    if run.deterministic or torch.are_deterministic_algorithms_enabled():  # setting it takes seconds
-        torch.use_deterministic_algorithms(run.deterministic)
+    configure_torch(run)
     task = build_task(run, ranks)
     algorithm = build_algorithm(run, layout_of(task))
     try:
@@ -155,6 +149,17 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
         return trainer_of(run, Trainer, task, cluster, algorithm)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def configure_torch(run: RunConfig) -> None:
+    """Set torch's threads, and whether it takes deterministic algorithms."""
+    if run.threads:
+        torch.set_num_threads(run.threads)
+    if run.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before cuBLAS starts and reads it
+        torch.backends.cudnn.benchmark = False
+    if run.deterministic or torch.are_deterministic_algorithms_enabled():  # setting it takes seconds
+        torch.use_deterministic_algorithms(run.deterministic)
 
 
 def _try_out(run: RunConfig, algorithm: Algorithm, task: Task) -> None:

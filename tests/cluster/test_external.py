@@ -21,6 +21,7 @@ from algorithms.methods.powersgd import powersgd
 from algorithms.utils.layout import laid_out
 from common.errors import UsageError
 from experiments.cluster.base import Simulated
+from experiments.cluster.ranks import Group
 from experiments.config.schema import RunConfig
 from experiments.external import __main__ as command
 from experiments.external import record as external
@@ -194,6 +195,17 @@ def test_powersgd_sends_the_floats_of_its_formula(place: Path) -> None:
 def test_what_a_strategy_does_not_have_is_refused(overrides: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         external.check(configuration(*THEIRS, *overrides))
+
+
+def test_deterministic_holds_for_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", said.append)
+    monkeypatch.setattr(external, "build_task", None)
+    ranks = object.__new__(Group)
+    ranks.size = 2
+    with pytest.raises(TypeError, match="NoneType"):
+        external.build_trainer(configuration(*THEIRS, "algorithm=torch_fp16", "deterministic=true"), ranks)
+    assert said == [True]
 
 
 @pytest.mark.parametrize("word", ["dry_run=true", "sweep=step_sizes", "ranks=4"])
