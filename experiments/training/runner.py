@@ -156,12 +156,13 @@ class _Rounds:
         saves = trainer.t % run.checkpoint_every == 0
         compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
         # Ranks are compared before anything of this round is kept.
+        if compared:
+            trainer.verify()  # waits for a GPU and counts the time, as comparing would not
         stop = bool(requests)
         stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.any_before(stop)
         if due:
             self._evaluate()
         if saves:
-            trainer.verify()
             self._folder.save(self._taken(), trainer.cluster.ids)
         if trainer.verified:
             self._snapshot = self._taken()

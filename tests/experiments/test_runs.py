@@ -17,6 +17,7 @@ from run_support import RANDOM, SMALL, before_rounds, configuration, contents, g
 
 from common.errors import RunError
 from data.embedded import breast_cancer
+from experiments.cluster.ranks import Ranks
 from experiments.config.run import read
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training.runner import summarise
@@ -57,6 +58,21 @@ def test_columns_of_the_metrics(results: str) -> None:
     assert {first[name] for name in ("bits_up", "bits_down", "bits", "payload_bytes", "seconds", "epoch")} == {0}
     seconds = [row["seconds"] for row in (first, *later)]
     assert seconds == sorted(set(seconds))
+
+
+def test_waiting_for_a_gpu_is_counted_before_ranks_are_compared(results, monkeypatch):
+    """`verify` waits and counts, `fingerprints` only wait."""
+    called: list[str] = []
+    for name in ("step", "verify", "fingerprints"):
+        act = getattr(Trainer, name)
+        monkeypatch.setattr(
+            Trainer, name, lambda *given, act=act, name=name, **more: (act(*given, **more), called.append(name))[0]
+        )
+    monkeypatch.setattr(Ranks, "any", lambda ranks, mine, alike=None: (alike and alike(), mine)[1])
+    go(*SMALL, results, "verify_every=3")
+    text = " ".join(called)
+    assert text.count("step verify fingerprints") == 9
+    assert "step fingerprints" not in text
 
 
 def test_summary(results: str) -> None:
