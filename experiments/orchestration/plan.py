@@ -23,7 +23,14 @@ from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.run_store.code import say_edits
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
-from experiments.training.build import build_algorithm, build_trainer, device_of, participation_of
+from experiments.training.build import (
+    build_algorithm,
+    build_trainer,
+    device_of,
+    out_of_memory,
+    participation_of,
+    release_gpu_memory,
+)
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.runs.read import RunRecord
@@ -79,10 +86,16 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
                 begin = time.perf_counter()
                 trainer.evaluate()
                 evaluation = time.perf_counter() - begin
+    except torch.OutOfMemoryError as error:
+        trainer = task = None
+        raise UsageError(f"{run.task.name}: {out_of_memory(error)}") from error
     finally:
         torch.set_num_threads(threads)
     layout = layout_of(task)
-    return Trial(task.d, layout, task.dtype, seconds / _gradients(run, layout), evaluation)
+    found = Trial(task.d, layout, task.dtype, seconds / _gradients(run, layout), evaluation)
+    del trainer, task
+    release_gpu_memory()
+    return found
 
 
 def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:

@@ -1,8 +1,10 @@
 """From a resolved configuration to the objects it names."""
 
 import ctypes
+import gc
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -200,6 +202,21 @@ def keep_freed_memory() -> None:
     if mallopt:
         mallopt(_MMAP_MAX, 0)
         mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def out_of_memory(error: torch.OutOfMemoryError) -> str:
+    """Release what the failed call has on the GPU. Returns the message."""
+    traceback.clear_frames(error.__traceback__)
+    release_gpu_memory()
+    reason = str(error).partition(". GPU ")[0]
+    return f"{reason}; free the GPU of other runs, take a larger one, or share the workers over several by ranks=N"
+
+
+def release_gpu_memory() -> None:
+    """Give the memory of dropped tensors back to the GPU, for other processes too."""
+    if torch.cuda.is_initialized():
+        gc.collect()  # a captured graph is part of a cycle
+        torch.cuda.empty_cache()
 
 
 def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Cluster:

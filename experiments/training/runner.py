@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
+import torch
+
 from algorithms.comm.gather_broadcast import LostContact
 from algorithms.comm.sharded_server import describe_exchange
 from algorithms.core.algorithm import leaves
@@ -17,7 +19,7 @@ from experiments.loggers.logger import Row, build_logger, open_logger
 from experiments.run_store.code import changes, listed, loaded
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
-from experiments.training.build import build_trainer, declare_columns
+from experiments.training.build import build_trainer, declare_columns, out_of_memory
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.runs.columns import column, higher_is_better
@@ -66,6 +68,9 @@ def bring_to_end(
                         _Rounds(trainer, run, folder, display, ranks, log).run(fresh)
     except LostContact as error:
         raise RunError(f"{explain_lost_contact(error)}: {folder.path}") from error
+    except torch.OutOfMemoryError as error:
+        trainer = None
+        raise RunError(f"{folder.path}: {out_of_memory(error)}") from error
     return folder
 
 

@@ -14,7 +14,7 @@ from run_support import go, rows, timeless
 from torch import Tensor
 
 from algorithms.comm import sharded_server
-from algorithms.comm.gather_broadcast import GatherBroadcast, LostContact, raise_lost_contact, from_bytes, to_bytes
+from algorithms.comm.gather_broadcast import GatherBroadcast, LostContact, from_bytes, raise_lost_contact, to_bytes
 from algorithms.compressors import (
     Bf16,
     Blocks,
@@ -41,12 +41,10 @@ from experiments.training.build import build_algorithm, build_task
 
 def test_what_a_failed_collective_says() -> None:
     with (
-        pytest.raises(LostContact, match=r"^NCCL error, remote process exited: socket closed$"),
+        pytest.raises(LostContact, match=r"^NCCL error, remote error: socket closed$"),
         raise_lost_contact(),
     ):
-        raise RuntimeError(
-            "NCCL error, remote process exited\nncclRemoteError: a peer.\nLast error:\nsocket closed\n"
-        )
+        raise RuntimeError("NCCL error, remote error\nncclRemoteError: a peer.\nLast error:\nsocket closed\n")
     with pytest.raises(torch.OutOfMemoryError), raise_lost_contact():
         raise torch.OutOfMemoryError("CUDA out of memory")
 

@@ -1,22 +1,29 @@
 """Runs that cannot go on, folders that are not as a run left them, and disks without room."""
 
 import errno
+import gc
 import io
 import json
 import os
 import shutil
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from run_support import SMALL, contents, go, rows, run_exit_code, run_folder, status, timeless
+import torch
+from run_support import SMALL, bring, configuration, contents, go, rows, run_exit_code, run_folder, status, timeless
 
 from common import files
-from common.errors import exit_with_message, is_disk_full
+from common.errors import RunError, UsageError, exit_with_message, is_disk_full
 from common.files import atomic_write, name_in_errors
+from experiments.cluster.ranks import Ranks
+from experiments.orchestration import plan
 from experiments.run_store.folder import RunFolder
+from experiments.training import build
+from experiments.training.trainer import Trainer
 
 
 def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.CaptureFixture) -> None:
@@ -31,6 +38,33 @@ def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.C
         assert status(path)["status"] == "failed"
         assert "train_loss is inf" in status(path)["error"]
         assert [(row["round"], row["trial"]) for row in rows(path)] == [(0, 0), (0, 1)]
+
+
+def test_a_gpu_without_enough_memory(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the run nor its trial keeps memory, whoever holds the error."""
+    alive: list[weakref.ref] = []
+
+    def step(trainer: Trainer, diagnose: bool = False) -> None:
+        alive.append(weakref.ref(trainer))
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 1"
+        )
+
+    def release() -> None:
+        gc.collect()
+        released.extend(one() for one in alive)
+
+    released: list[Trainer | None] = []
+    monkeypatch.setattr(Trainer, "step", step)
+    monkeypatch.setattr(build, "release_gpu_memory", release)
+    run = configuration(*SMALL, results)
+    with pytest.raises(
+        RunError, match=f"{run_folder(*SMALL, results)}: CUDA out of memory. Tried to allocate 2.00 GiB; "
+    ):
+        bring(run)
+    with pytest.raises(UsageError, match=r"^logreg/breast_cancer: CUDA out of memory. Tried to allocate 2.00 GiB; "):
+        plan.trial(run, Ranks(), 1, print)
+    assert released == [None] * 3
 
 
 def test_a_gradient_that_is_not_finite_stops_before_the_next_row(results, tmp_path, capsys):

@@ -1,7 +1,9 @@
 """What is said before a sweep is run, and which step sizes are the best after it."""
 
+import gc
 import io
 import math
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ from algorithms.utils.layout import vector_layout
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.orchestration import plan
+from experiments.orchestration import budget, plan
 from experiments.orchestration.budget import choose_budget
 from experiments.orchestration.plan import Trial, trial
 from experiments.orchestration.study import cells
@@ -121,6 +123,15 @@ def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert torch.get_num_threads() == threads
 
 
+def test_memory_of_a_trial_is_released_for_the_runs(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainers, released = weakref.WeakSet(), []
+    start = Trainer.__init__
+    monkeypatch.setattr(Trainer, "__init__", lambda self, *a, **b: (trainers.add(self), start(self, *a, **b))[1])
+    monkeypatch.setattr(plan, "release_gpu_memory", lambda: (gc.collect(), released.append(len(trainers))))
+    estimate(*RUN, results)
+    assert released == [0]
+
+
 def test_a_long_round_is_told_from_one_worker(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a row takes a second, forward and backward: 20 workers with 28 rows each, all of them evaluated."""
     clock = Clock(monkeypatch)
@@ -173,6 +184,16 @@ def test_the_largest_that_takes_two_hours_at_most(a_round, jobs, expected, monke
     refused = [line for line in words if line.endswith("more than the two hours of budget=auto")]
     assert len(refused) == list(ROUNDS).index(expected)
     assert words[-1].startswith(f"budget {expected}: ")
+
+
+def test_a_run_on_gpus_takes_one_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    measured = SimpleNamespace(seconds=lambda run: 0.0)
+    monkeypatch.setattr(plan, "trial", lambda run, ranks, jobs, say: (asked.append(jobs), measured)[1])
+    monkeypatch.setattr(budget, "device_of", lambda run: "cuda:0")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    choose_budget([figure(name) for name in ROUNDS], [], [], LaunchConfig(ranks=2), print)
+    assert asked == [4]
 
 
 def of(path: Path, lr: float, metric: str) -> list[float]:
