@@ -167,8 +167,8 @@ class ShardedServer:
         mine = parts[self.rank] if self.rank < self._servers else ()
         likes = [mine] * self.size if mine else []
         if _varies(codec):
-            told = swap_messages(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
-            likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
+            sizes = swap_messages(list(map(_sizes, parts)), [len(list(tensors(like))) for like in likes], self.group)
+            likes = [_resize(like, one.tolist()) for like, one in zip(likes, sizes, strict=True)]
         lead, messages = next(tensors(up)).shape[:axis], [_messages(part, axis + 1) for part in parts]
         arrived = self._swap(messages, likes, [(*lead, share) for share in self._shares])
         rows = (zip(*(tensor.unbind(axis) for tensor in tensors(one)), strict=True) for one in arrived)
@@ -178,8 +178,8 @@ class ShardedServer:
         """Send this server's answer to all ranks. Returns the answers of all servers."""
         axis, likes = x.dim() - 1, self._templates(x, t)
         if _varies(self.algorithm.downlink.codec(t)):
-            told = self._gather_from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
-            likes = [_resize(like, one.tolist()) for like, one in zip(likes, told, strict=True)]
+            sizes = self._gather_from_servers(_sizes(down or likes[0]), [len(_sizes(like)) for like in likes])
+            likes = [_resize(like, one.tolist()) for like, one in zip(likes, sizes, strict=True)]
         mine = _messages(down or likes[0], axis)
         mine = mine if self.rank < self._servers else [one[:0] for one in mine]
         return self._swap([mine] * self.size, likes, [x.shape[:-1]] * self.size)

@@ -131,8 +131,8 @@ def scaled_norm(x: Tensor, shard: Shard) -> tuple[Tensor, Tensor]:
 def uniform(name: str, key: MessageKey | None, x: Tensor, shard: Shard) -> Tensor:
     """Draw uniform numbers in [0, 1) with the shape of x, float64, for the compressor `name`.
 
-    They are drawn on the CPU, with one generator per message, and depend only on (seed, direction, worker, round):
-    not on the device, dtype or shard of x, nor on which workers share a process. Trials share them.
+    They are drawn on the CPU, with one generator per message. They depend only on (seed, direction, worker, round):
+    not on x's device, dtype or shard, nor on which workers share a process. Trials share them.
     """
     if key is None:
         raise ValueError(f"{name} draws from a key: pass one that names seed, direction, round and workers")

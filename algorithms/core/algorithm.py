@@ -172,7 +172,7 @@ class Algorithm:
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
         if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip={self.clip}: a norm above 0, or null for no clipping")
+            raise ValueError(f"clip={self.clip}: must be a norm above 0, or null for no clipping")
 
     @classmethod
     def from_channel(cls, channel: Channel, update: Update, uplink_only: bool = False) -> Algorithm:
@@ -229,8 +229,8 @@ class Algorithm:
 
     def worker(self, gradient: Tensor, state: WorkerState, replica: ReplicaState, lr: Lr, t: int, seed: int) -> Sent:
         """Return the workers' payload for gradients [*T, W, d] in round t, and their new state. lr: the step size."""
-        wanted, moments = self.worker_message(gradient, state, replica, lr, t)
-        payload, memory = self.uplink.send(wanted, state.memory, MessageKey(seed, "up", t, tuple(state.ids.tolist())))
+        w, moments = self.worker_message(gradient, state, replica, lr, t)
+        payload, memory = self.uplink.send(w, state.memory, MessageKey(seed, "up", t, tuple(state.ids.tolist())))
         return payload, replace(state, memory=memory, moments=moments)
 
     def server(self, payloads: Payloads, state: ServerState, t: int, seed: int) -> Answer:

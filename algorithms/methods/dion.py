@@ -52,7 +52,7 @@ def dion(
     seed: int = 0,
     fraction: float = 0.25,  # r = ⌈fraction·min(m, n)⌉ of every matrix
     momentum: float = 0.95,  # μ, how much of the used part is kept
-    others_lr: float = 1.0,  # AdamW's step size for what is no matrix, in units of α
+    others_lr: float = 1.0,  # AdamW's step size for all else, in units of α
     beta1: float = 0.9,  # β₁ of AdamW
     beta2: float = 0.95,  # β₂ of AdamW
     eps: float = 1e-8,  # ε of AdamW, outside the root

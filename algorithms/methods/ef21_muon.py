@@ -59,7 +59,7 @@ def ef21_muon(
     layout: Layout = (),
     beta: float = 0.3,  # β, how much of the new gradient enters M_i
     scale: Scale = "match_rms_adamw",  # s: 0.2√max(m, n); none: 1; original: √max(1, m/n); spectral: √(m/n)
-    others_lr: float = 1.0,  # AdamW's step size for what is no matrix, in units of α
+    others_lr: float = 1.0,  # AdamW's step size for all else, in units of α
     beta1: float = 0.9,  # β₁ of AdamW
     beta2: float = 0.95,  # β₂ of AdamW
     eps: float = 1e-10,  # ε of AdamW, outside the root

@@ -42,6 +42,6 @@ def ef21_p(
     State: x and w [d] on the server, w [d] on every replica, both the model at the start. Evaluations measure w.
     Wire: 32d bits up, one message of a contractive C down, 64k bits with top-k.
     Source: Gruntkowska, Tyurin and Richtárik 2022 (arXiv 2209.15218), recalled; no reference code was found. For an
-    odd, positively homogeneous C and a constant α its w are those of error feedback on the downlink.
+    odd, positively homogeneous C and a constant α it has the w of error feedback on the downlink.
     """
     return PrimalFeedback(dense(), FromStart(compressor), DecaySent(weight_decay=weight_decay))

@@ -16,7 +16,7 @@ def muloco(
     momentum: float = 0.9,  # Muon's, of B
     nesterov: bool = False,  # true: NS of Nesterov's momentum
     scale: Scale = "spectral",  # s: √(m/n); original: √max(1, m/n); match_rms_adamw: 0.2√max(m, n); none: 1
-    others_lr: float = 1.0,  # AdamW's step size for what is no matrix, in units of α
+    others_lr: float = 1.0,  # AdamW's step size for all else, in units of α
     beta1: float = 0.9,  # β₁ of AdamW
     beta2: float = 0.99,  # β₂ of AdamW
     eps: float = 1e-8,  # ε of AdamW, outside the root

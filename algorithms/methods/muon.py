@@ -11,7 +11,7 @@ def muon(
     momentum: float = 0.95,  # μ, how much of B is kept each round
     nesterov: bool = True,  # false: NS(B) without Nesterov's momentum
     scale: Scale = "original",  # s: √max(1, m/n); spectral: √(m/n); match_rms_adamw: 0.2√max(m, n); none: 1
-    others_lr: float = 0.015,  # AdamW's step size for what is no matrix, in units of α
+    others_lr: float = 0.015,  # AdamW's step size for all else, in units of α
     beta1: float = 0.9,  # β₁ of AdamW
     beta2: float = 0.95,  # β₂ of AdamW
     eps: float = 1e-10,  # ε of AdamW, outside the root

@@ -10,7 +10,7 @@ def onebit_adam(
     compressor: Compressor,
     rounds: int,
     warmup: float = 0.13,  # dense rounds T_w: a share of the run, or a number of rounds
-    signal: Literal["momentum", "gradient"] = "momentum",  # what is sent; gradient: the CD-Adam authors' baseline
+    signal: Literal["momentum", "gradient"] = "momentum",  # the message; gradient: the CD-Adam authors' baseline
     beta1: float = 0.9,  # β₁, how much of m is kept each round
     beta2: float = 0.999,  # β₂, how much of v is kept each round
     eps: float = 1e-8,  # ε, added to the root of v

@@ -31,9 +31,9 @@ def sparseloco(
         replica  x ← x − ηz,  x_i ← x
 
     State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x [d]. n = `workers`.
-    Wire: in rounds that H divides one message of C up; down at most nk coordinates of a chunk of s, those that
-    anyone sent, at 32 + ⌈log₂ s⌉ bits each; or all at 32d bits, if that is not more. 0 in the others. `d` is the
-    run's; without it, the choice is for whole chunks.
+    Wire: in rounds that H divides one message of C up; down the coordinates that any worker sent, at most
+    nk of a chunk of s, at 32 + ⌈log₂ s⌉ bits each. All at 32d bits, if that is not more. 0 in the other rounds. `d`
+    is the run's; without it, the choice is for whole chunks.
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
     set x_i ← (1 − a)x_i + ax on it (Streaming DiLoCo, `bases.streaming`).
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025

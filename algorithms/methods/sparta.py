@@ -38,7 +38,7 @@ class Sparta(LocalSteps):
 
     is_coordinatewise = True
     has_common_model = False
-    needs_all = "a worker finds the averaged coordinates by what it sent itself"
+    needs_all = "a worker knows the averaged coordinates from its own message"
 
     def sync_workers(self, state: WorkerState, replica: ReplicaState, t: int) -> WorkerState:
         # The memory is x − x_i at unsent coordinates, and zero at sent ones.

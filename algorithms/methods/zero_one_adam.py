@@ -159,8 +159,8 @@ def zero_one_adam(
     also in local steps. With κ ≥ T_v the first T_v rounds are Adam's.
     State: δ_i, m_i and x_i [d] and Σα on every worker, δ_s [d] on the server, both δ zero at T_v; m, v and x [d] on
     every replica.
-    Wire: 32d bits each way in rounds that learn v, one message of C each way in the others up to T_v and in exchanges
-    after it, d + 32 bits with the scaled sign; 0 in the rounds between exchanges.
+    Wire: 32d bits each way in rounds that learn v. One message of C each way in the others up to T_v, and in
+    exchanges after it: d + 32 bits with the scaled sign. 0 in the rounds between exchanges.
     Source: Lu et al., Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam, 2022 (arXiv
     2202.06009), by its authors' DeepSpeed optimizer: no bias correction, ε outside the root, `stretch` in rounds and
     H as an interval. T_v = 100,000 and `stretch` = 32,678 there.

@@ -64,8 +64,8 @@ def load_distributed(optimizer: CompressedOptimizer, folder: str | PathLike[str]
     """Load a checkpoint that has `distributed_state` of all ranks under `key`. Call it on every rank.
 
     The same number of ranks resumes bit for bit. Another number gets the parameters, moments and the server's state.
-    Every worker then starts from the mean of the saved workers' memories, because the server relies only on it: with
-    error feedback mean_i δ_i, the sum still to be sent, and in a Markov sequence mean_i ĝ_i = ĝ.
+    Every worker then starts from the mean of the saved workers' memories, because the server relies only on it. With
+    error feedback it is mean_i δ_i, which is still to be sent. In a Markov sequence it is mean_i ĝ_i = ĝ.
 
     Raises ValueError for a missing or damaged checkpoint, and wherever `load_state_dict` does. With another number of
     ranks it also rejects methods whose workers keep their own moments, or memories whose mean does not suffice.

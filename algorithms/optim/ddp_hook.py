@@ -29,7 +29,7 @@ class CompressedGradients:
     Memories of 16-bit parameters are float32.
 
     `t` counts rounds. If a rank's gradient is not finite, all ranks receive NaN. Memories and `t` then stay as they
-    were, and `skipped` counts the round. `meter` counts what one worker sent and received. `state_dict` holds this
+    were, and `skipped` counts the round. `meter` counts one worker's communication. `state_dict` holds this
     rank's memories; save and load it on every rank.
     """
 

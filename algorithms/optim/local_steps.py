@@ -48,8 +48,8 @@ class LocalSteps(torch.optim.Optimizer):
     train together; None: all ranks. intra_group: the ranks of this rank's node. They average their gradients in every
     step, and each node is one worker.
 
-    `t` counts steps, `skipped` those that torch.amp.GradScaler skipped on this rank, and `meter` what one worker sent
-    and received. Messages and memories of 16-bit parameters are float32.
+    `t` counts steps, `skipped` those that torch.amp.GradScaler skipped on this rank, and `meter` one worker's
+    communication. Messages and memories of 16-bit parameters are float32.
 
     Raises ValueError for a method without local steps, and for options or parameters that cannot be used. Raises
     Disagreement if ranks differ in method, seed, parameters or kind of inner optimizer, and LostContact if another
@@ -241,8 +241,8 @@ class LocalSteps(torch.optim.Optimizer):
             gradient, flags = flat.gradient(scale), flat.gradient_flags()
         numbers = [flags >> i & 1 for i in range(len(flat.params))]
         mean = node.mean(torch.cat([gradient, gradient.new_tensor([*numbers, skips])]))
-        *pieces, told = mean.split([*flat.sizes, len(numbers) + 1])
-        *present, skipped = told.bool().tolist()
+        *pieces, tail = mean.split([*flat.sizes, len(numbers) + 1])
+        *present, skipped = tail.bool().tolist()
         if not skipped:
             for param, piece, has_gradient in zip(flat.params, pieces, present, strict=True):
                 param.grad = piece.view(param.shape).to(param.dtype) if has_gradient else None

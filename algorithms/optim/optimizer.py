@@ -63,15 +63,15 @@ class CompressedOptimizer(torch.optim.Optimizer):
     replicated: a module or parameters; `step` also compares those that this optimizer does not hold.
     partition: "layer" gives every parameter its own scale and part of a message, "whole" every group.
 
-    `meter` counts what one worker sent and received. `skipped` counts the rounds in which a gradient was not finite;
+    `meter` counts one worker's communication. `skipped` counts the rounds in which a gradient was not finite;
     such a round changes nothing on any rank.
 
     A parameter group may set lr, hyperparameters and `compressor`; None sends the group uncompressed. Every group
     has its own scale and memory. All groups travel in one message per direction. States and messages of 16-bit
     parameters are float32. docs/optimizer.md has clipping, schedulers and GradScaler.
 
-    Raises ValueError for parameters, options or a step size that cannot be used, Disagreement if ranks differ in
-    algorithm, seed or parameter shapes, and LostContact if another rank is gone.
+    Raises ValueError for parameters, options or a step size that cannot be used. Raises Disagreement if ranks differ
+    in algorithm, seed or parameter shapes, and LostContact if another rank is gone.
     """
 
     def __init__(

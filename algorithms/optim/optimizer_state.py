@@ -62,20 +62,20 @@ def with_digest(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "digest": state_digest(state)}
 
 
-def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, elsewhere: str = "") -> None:
+def check_state(saved: dict, own: dict, identity: dict[str, object], kind: str, hint: str = "") -> None:
     """Raise ValueError unless `saved` is undamaged and has the entries of `own`.
 
-    identity: the required entry `of`. kind: the class that saved it. elsewhere: advice for loading on other ranks.
+    identity: the required entry `of`. kind: the class that saved it. hint: how to load it on other ranks.
     """
     if not isinstance(saved, dict) or not isinstance(saved.get("of"), dict):
         raise ValueError(f"this is no state_dict of a {kind}: its description is missing")
-    for what in identity | saved["of"]:
-        mine, found = (of.get(what, "unknown") for of in (identity, saved["of"]))
+    for quantity in identity | saved["of"]:
+        mine, found = (of.get(quantity, "unknown") for of in (identity, saved["of"]))
         if found != mine:
-            of_ranks = f"every rank loads its own state{elsewhere}"
-            advice = of_ranks if what in ("rank", "workers") else "make the optimizer like the one that saved it"
+            of_ranks = f"every rank loads its own state{hint}"
+            advice = of_ranks if quantity in ("rank", "workers") else "make the optimizer like the one that saved it"
             found, mine = _shorten_pair(found, mine)
-            raise ValueError(f"this state is of {what} {found}, not {mine}: {advice}")
+            raise ValueError(f"this state is of {quantity} {found}, not {mine}: {advice}")
     state = {name: saved.get(name) for name in own}
     if saved.get("digest") != state_digest(state):
         raise ValueError("this state is damaged: its digest does not match; load another one")

@@ -1,1 +1,1 @@
-"""A compressor, an algorithm, a task and a data set outside the project: see README.md beside this file."""
+"""A compressor, an algorithm, a task and a data set outside the project: see README.md in this folder."""

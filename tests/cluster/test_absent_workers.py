@@ -90,7 +90,7 @@ def test_rows_are_the_same_while_nobody_is_absent(tmp_path: Path) -> None:
         (["algorithm=marina"], "Marina needs .* in time, because where the coin shows heads, ĝ is the mean of all"),
         (["algorithm=dasha_mvr"], "DashaMVR needs .* an estimate h_i that is older"),
         (["algorithm=powersgd"], "PowerSGD needs .* M_i is not in D"),
-        (["algorithm=sparta"], "Sparta needs .* by what it sent itself"),
+        (["algorithm=sparta"], "Sparta needs .* from its own message"),
         (["algorithm=zero_one_adam"], "ZeroOneAdam needs .* begin anew in one round"),
         (["algorithm=diloco", "algorithm.fragments=2"], "Streaming needs .* whether anything crossed"),
         (["algorithm=distributed_lion", "algorithm.combine=mean"], r"SignMean\(workers=20\) can send only a mean"),
