@@ -120,7 +120,7 @@ def test_ranks_equal_the_simulation(
         assert_same(found, expected)
 
 
-# A server in parts, of vectors of 30 coordinates
+# A sharded server, of vectors of 30 coordinates
 
 
 def in_small_pieces(runs: list[RunConfig]) -> None:
