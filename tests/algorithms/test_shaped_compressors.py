@@ -3,7 +3,6 @@
 import pytest
 import torch
 from reference import matrices as plain
-from reference.demo import basis
 
 from algorithms.compressors import Blocks, DctTopK, RankK
 from algorithms.utils.layout import laid_out
@@ -58,41 +57,15 @@ def test_rank_k_follows_the_reference(rank):
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 
-def test_rank_k_counts_its_factors():
-    assert RankK(2, LAYOUT).bits(D) == 32 * (2 * (5 + 4) + 2 * (2 + 7) + 3)
+def test_rank_k_needs_a_rank_and_a_key():
     with pytest.raises(ValueError, match="rank=0"):
         RankK(0, LAYOUT)
     with pytest.raises(ValueError, match="draws from a key"):
         RankK(2, LAYOUT)(batch())
 
 
-def test_the_transform_is_the_sum_that_defines_it():
-    """5 × 4 by chunks of 5 × 4, since 5 is prime; 3 × 1; 2 × 7 by 2 × 7."""
-    x = batch()
-    found = DctTopK(1, 7, True, LAYOUT).chunks.forward(x)
-    for block, part in zip(LAYOUT, found.split([20, 3, 14]), strict=True):
-        rows, columns = basis(block.rows, True), basis(block.columns, True)
-        expected = plain.flat(plain.product(plain.product(rows, block.view(x).tolist()), plain.transposed(columns)))
-        torch.testing.assert_close(part, torch.tensor(expected, dtype=x.dtype), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("dct", [True, False])
-def test_chunks_come_back(dct):
-    """24 × 10 at most 4 aside: chunks of 4 × 2, in rows."""
-    layout = laid_out([("a", (24, 10), "matrix"), ("b", (7,), "vector")])
-    x = torch.randn(3, 247, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    chunks = DctTopK(1, 4, dct, layout).chunks
-    torch.testing.assert_close(chunks.inverse(chunks.forward(x)), x, rtol=0, atol=1e-13)
-    torch.testing.assert_close(chunks.forward(x).norm(dim=-1), x.norm(dim=-1), rtol=1e-13, atol=0)
-    first = DctTopK(1, 4, False, layout).chunks.forward(x)[:, 8:16]
-    assert torch.equal(first, layout[0].view(x)[:, :4, 2:4].flatten(1))
-    assert [chunks.shape(block) for block in layout] == [(4, 2), (1, 1)]
-
-
-def test_dct_top_k_counts_what_it_sends():
-    """20 of 2 and 5 bits; of 3 coordinates 2, 2 bits; of 14 in two chunks of 2 × 1 … : by hand for side 4."""
-    compressor = DctTopK(2, 4, True, LAYOUT)  # 1 × 4 five times, 3 × 1, and 2 × 1 seven times
-    assert compressor.bits(D) == 5 * 2 * (32 + 2) + 2 * (32 + 2) + 7 * 2 * (32 + 1)
-    assert compressor.pi(D) == 0.5
+def test_dct_top_k_contracts_as_its_largest_chunk():
+    """1 × 4 five times, 3 × 1, and 2 × 1 seven times."""
+    assert DctTopK(2, 4, True, LAYOUT).pi(D) == 0.5
     with pytest.raises(ValueError, match="k ≥ 1 and 2 ≤ side"):
         DctTopK(k=0)
