@@ -50,19 +50,6 @@ def test_packing_on_any_device_agrees_with_numpys(d):
     assert packed[2, 1].tolist() == np.packbits(flags[2, 1].numpy()).tolist()
 
 
-@pytest.mark.parametrize(
-    ("d", "lead", "dtype", "magnitude"),
-    [(1, (), torch.float32, 0.7), (8, (0,), torch.float64, 0.0), (13, (2, 3), torch.float32, float("inf"))],
-)
-def test_signs_by_the_byte_are_signs_one_by_one(d, lead, dtype, magnitude):
-    flags, magnitudes = torch.rand(*lead, d) < 0.5, magnitude * (1 + torch.rand(*lead, 1, dtype=dtype))
-    found = packing.unpack_signs(packing.pack(flags), d, magnitudes)
-    expected = torch.where(flags, magnitudes, -magnitudes)
-    assert (found.dtype, found.is_contiguous()) == (dtype, True)
-    assert torch.equal(found, expected)
-    assert torch.equal(found.signbit(), expected.signbit())
-
-
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (9, 4), (1000, 16), (64, 64)])
 def test_top_k_finds_on_a_gpu_what_it_finds_on_a_cpu(d, k):
     x = torch.randn(2, 3, d, generator=torch.Generator().manual_seed(0)).mul(3).round()  # with many ties

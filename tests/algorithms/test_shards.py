@@ -150,10 +150,3 @@ test_parts_that_do_not_say_that_they_may_be_divided_are_refused = refusals(
     (lambda: cuts(ServesItself(SIGNS.uplink, SIGNS.downlink, SIGNS.update), D, 2), r"ServesItself: .*server=rank0"),
     (lambda: cuts(method(Unpacked(ScaledSign())), D, 2), r"needs the whole vector.*cluster\.server=rank0"),
 )
-
-
-def test_sums_of_long_vectors_are_sums_of_pieces() -> None:
-    x = vectors()[0, 0]
-    pieces = torch.stack([piece.sum() for piece in x.split(16)])
-    assert torch.equal(module.whole_shard(D).total(x), pieces.sum(0, keepdim=True))
-    assert torch.equal(module.whole_shard(16).total(x[:16]), x[:16].sum(0, keepdim=True))
