@@ -258,7 +258,6 @@ def beside_the_server(state: dict) -> dict:
     ("damage", "match"),
     [
         (lambda state: state["state"][0].update(t=state["state"][0]["t"] + 1), "digest"),
-        (lambda state: state["state"][0]["replica"].pop("x"), "digest"),
         (lambda state: state["state"][0].pop("server"), "digest"),
         (lambda state: state.pop("param_groups"), "param_groups: TypeError"),
         (lambda state: state["param_groups"][0].pop("lr"), "param_groups: KeyError"),

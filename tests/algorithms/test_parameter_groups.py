@@ -1,6 +1,5 @@
 """Parameter groups: each is an optimizer of its own, in one message; and torch's schedulers write into them."""
 
-import copy
 from dataclasses import replace
 from functools import partial
 
@@ -129,10 +128,8 @@ def test_a_group_may_be_added_before_the_first_step() -> None:
         ({"eps": 1e-8}, r"eps=1e-08: ε is ν of the update rule, as in update=AMSGrad\(nu=1e-8\)"),
         ({"foreach": None}, "foreach=None: a group of this method may set lr, weight_decay, betas, compressor"),
         ({"compressors": None}, "no option of a group 'compressors'; did you mean compressor"),
-        ({"weight_decays": 0.1}, "no option of a group 'weight_decays'; did you mean weight_decay"),
         ({"beta": (0.9, 0.99)}, "no option of a group 'beta'; did you mean betas"),
         ({"lrs": 0.1}, "no option of a group 'lrs'; did you mean lr"),
-        ({"weight_dacay": 1.0}, "weight_dacay=1.0: no option of a group 'weight_dacay'; did you mean weight_decay"),
         ({"algorithm": "cd_adam"}, "ZeroRedundancyOptimizer"),
         ({"momentum": 0.9}, "momentum=0.9"),
         ({"betas": (0.9, 1.0)}, "beta2=1.0"),
@@ -219,21 +216,14 @@ def test_a_method_by_blocks_is_what_its_function_makes_of_blocks(name: str) -> N
         assert method.with_blocks(sizes) == expected
 
 
-def test_a_group_without_parameters_is_left_out() -> None:
-    net, other = network(), network()
-    groups = [{"params": []}, {"params": net.parameters(), "lr": 0.02}]
-    optimizer = CompressedOptimizer(groups, SIGN, lr=0.05)
-    assert torch.equal(train(net, optimizer), train(other, CompressedOptimizer(other.parameters(), SIGN, lr=0.02)))
-    assert [group.bits for group in optimizer.meter.groups] == [0, optimizer.meter.bits]
-
-
 @pytest.mark.parametrize("partition", ["whole", "layer"])
-def test_empty_parameters_stay_empty(partition: Partition) -> None:
+def test_groups_and_parameters_that_are_empty_are_left_out(partition: Partition) -> None:
     net, other, empty = network(), network(), [torch.nn.Parameter(torch.zeros(0, 3)) for _ in range(2)]
-    groups = [{"params": [empty[0]]}, {"params": [empty[1], *net.parameters()]}]
+    groups = [{"params": []}, {"params": [empty[0]]}, {"params": [empty[1], *net.parameters()], "lr": 0.02}]
     optimizer = CompressedOptimizer(groups, SIGN, lr=0.05, partition=partition)
-    alone = CompressedOptimizer(other.parameters(), SIGN, lr=0.05, partition=partition)
+    alone = CompressedOptimizer(other.parameters(), SIGN, lr=0.02, partition=partition)
     assert torch.equal(train(net, optimizer), train(other, alone))
+    assert [group.bits for group in optimizer.meter.groups] == [0, 0, optimizer.meter.bits]
     with pytest.raises(ValueError, match="no parameter requires a gradient, except for empty ones"):
         CompressedOptimizer(empty, SIGN, lr=0.05)
 
@@ -261,11 +251,6 @@ def test_a_state_of_other_groups_is_refused() -> None:
     state = CompressedOptimizer(network().parameters(), SIGN, lr=0.05).state_dict()
     with pytest.raises(ValueError, match="of 1 parameter groups, not 2"):
         grouped()[1].load_state_dict(state)
-    _, optimizer = grouped()
-    damaged = copy.deepcopy(optimizer.state_dict())
-    damaged["state"][0]["replica"]["1"]["x"][0] += 1
-    with pytest.raises(ValueError, match="damaged"):
-        optimizer.load_state_dict(damaged)
 
 
 # Schedulers
@@ -337,9 +322,7 @@ def test_a_momentum_cycling_scheduler_reaches_every_method_that_has_some(name: s
         ({"betas": (0.9,)}, r"betas=\(0.9,\): must be 2 numbers"),
         ({"weight_decay": None}, "weight_decay=None: must be a number"),
         ({"betas": ("0.9", "0.99")}, r"betas=\('0.9', '0.99'\): must be 2 numbers"),
-        ({"betas": "99"}, "betas='99': must be 2 numbers"),
         ({"weight_decay": "1e-2"}, "weight_decay='1e-2': must be a number"),
-        ({"weight_decay": (0.1, 0.2)}, r"weight_decay=\(0.1, 0.2\): must be a number"),
     ],
 )
 def test_a_setting_of_another_form_is_refused_in_words(options: dict, said: str) -> None:

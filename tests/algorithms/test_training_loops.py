@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from optimizer_support import ALGORITHMS, ROUNDS, simulate
-from small_network import from_file, group_of_one, loss, network, train, vector
+from small_network import from_file, group_of_one, network, train, vector
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
@@ -13,8 +13,7 @@ from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_para
 from algorithms import LocalSteps
 from algorithms.compressors import Identity, ScaledSign
 from algorithms.core.algorithm import clip_norm
-from algorithms.core.update_rules import SGD, Adam, AMSGrad
-from algorithms.methods.adam import adam
+from algorithms.core.update_rules import SGD, AMSGrad
 from algorithms.methods.amsgrad import amsgrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.sgd import sgd
@@ -23,19 +22,6 @@ from experiments.cluster.base import Simulated
 
 STEPS = 5
 SIGN = cd_adam(ScaledSign(), AMSGrad())
-
-
-def test_gradients_of_several_backward_calls_are_one_message() -> None:
-    net, other = network(), network()
-    optimizer, whole = (CompressedOptimizer(one.parameters(), SIGN, lr=0.05) for one in (net, other))
-    for _ in range(STEPS):
-        optimizer.zero_grad(), whole.zero_grad()
-        for worker in (0, 1):
-            (loss(net, worker) / 2).backward()
-        ((loss(other, 0) + loss(other, 1)) / 2).backward()
-        optimizer.step(), whole.step()
-    torch.testing.assert_close(vector(net), vector(other))
-    assert optimizer.meter.bits == STEPS * 2 * (32 + 32)
 
 
 def test_the_state_of_a_lone_parameter_is_no_view_of_it() -> None:
@@ -117,29 +103,6 @@ def test_short_vectors_stay_bit_for_bit_and_a_norm_is_positive():
             replace(sgd(Identity(), SGD()), clip=most)
 
 
-def test_clipped_workers_and_a_clipped_mean_are_torchs_adamw():
-    """Two workers clip their gradients, then their mean is clipped, then decoupled decay is applied."""
-    algorithm = replace(adam(Identity(), Adam(form="torch", weight_decay=0.1, decoupled=True)), clip=0.2)
-    net = network()
-    optimizer = torch.optim.AdamW(net.parameters(), lr=0.05, betas=(0.9, 0.99), weight_decay=0.1)
-    norms = []
-    for _ in range(ROUNDS):
-        means = [torch.zeros_like(parameter) for parameter in net.parameters()]
-        for worker in range(2):
-            optimizer.zero_grad()
-            loss(net, worker).backward()
-            clip_grad_norm_(net.parameters(), 0.3)
-            for mean, parameter in zip(means, net.parameters(), strict=True):
-                mean += parameter.grad / 2
-        for mean, parameter in zip(means, net.parameters(), strict=True):
-            parameter.grad = mean
-        norms.append(clip_grad_norm_(net.parameters(), 0.2).item())
-        optimizer.step()
-    assert max(norms) > 0.2 > min(norms)
-    expected = vector(net)
-    torch.testing.assert_close(simulate(algorithm, 2, clip=0.3)[-1], expected, rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["amsgrad", "cd_adam", "onebit_adam", "quantized_adam"])
 def test_in_a_loop_of_ones_own_both_norms_are_those_of_a_run(name):
     algorithm = replace(ALGORITHMS[name], clip=0.02)
@@ -166,12 +129,6 @@ def test_what_is_remembered_and_sent_is_not_clipped(name):
 
 
 # 16 bits
-
-
-def half(dtype: torch.dtype) -> tuple[torch.nn.Module, CompressedOptimizer]:
-    """A network of 16 bits and its optimizer."""
-    net = network().to(dtype)
-    return net, CompressedOptimizer(net.parameters(), SIGN, lr=1e-3, seed=3)
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("cd_adam", torch.bfloat16), ("quantized_adam", torch.float16)])
@@ -219,7 +176,8 @@ def test_16_and_32_bits_are_one_vector() -> None:
 
 
 def test_the_state_of_16_bits_goes_on_bit_for_bit() -> None:
-    (net, optimizer), (other, restarted) = half(torch.bfloat16), half(torch.bfloat16)
+    net, other = network().bfloat16(), network().bfloat16()
+    optimizer, restarted = (CompressedOptimizer(one.parameters(), SIGN, lr=1e-3, seed=3) for one in (net, other))
     train(net, optimizer, steps=STEPS)
     restarted.load_state_dict(from_file(optimizer.state_dict()))
     assert torch.equal(train(net, optimizer, steps=STEPS), train(other, restarted, steps=STEPS))
