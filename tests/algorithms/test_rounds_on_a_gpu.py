@@ -33,7 +33,6 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.bases.low_rank import LowRank
 from algorithms.utils.layout import laid_out
-from algorithms.utils.seeding import MessageKey
 from experiments.config.compose import CONF
 
 D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
@@ -49,6 +48,7 @@ COMPRESSORS = [*WHOLE, *ALONE, *(Blocks(compressor, (20, D - 20)) for compressor
 CASES = [
     (ScaledSign(), ["cd_adam", "quantized_adam"]),
     (Identity(), ["muon"]),
+    *((compressor, ["naive"]) for compressor in (*WHOLE, *ALONE, Blocks(ScaledSign(), (20, D - 20)))),
     *(pytest.param(compressor, METHODS, marks=pytest.mark.slow) for compressor in COMPRESSORS),
 ]
 NAMED = {
@@ -113,25 +113,6 @@ def draws(compressor: Compressor) -> bool:
     one = getattr(compressor, "compressor", compressor)
     always = (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd, Integers)
     return isinstance(one, always) or getattr(one, "stochastic", False)
-
-
-@pytest.mark.parametrize("compressor", [*WHOLE, *ALONE, Blocks(ScaledSign(), (20, D - 20))], ids=str)
-def test_a_message_stays_on_the_gpu(compressor: Compressor, gpu: PretendedGpu) -> None:
-    """As a round does."""
-    x, key = torch.zeros(TRIALS, WORKERS, D, device=GPU), MessageKey(SEED, "up", 1, (0, 1))
-    for _ in range(2):  # the first makes the tables
-        gpu.crossings.clear()
-        sent = compressor.encode(x, key)
-        payload = from_bytes(to_bytes(sent, 2), sent, 2)
-        decoded = [compressor(x, key)]
-        if isinstance(compressor, RandomK):
-            with pytest.raises(RuntimeError):  # a number of the GPU's
-                compressor.decode(payload, D)
-            gpu.crossings.remove("to the CPU")
-        else:
-            decoded.append(compressor.decode(payload, D))
-        assert {tensor.device for tensor in (*tensors(payload), *decoded)} == {GPU}
-    assert set(gpu.crossings) == ({"to the GPU"} if draws(compressor) else set())
 
 
 @pytest.mark.parametrize("options", ["plain", pytest.param("other", marks=pytest.mark.slow)])
