@@ -131,12 +131,6 @@ def test_level_of_a_curve_that_reaches_zero_is_finite_and_lowest() -> None:
     assert zero < level(curve([1.0] * 10 + [1e-200]))
 
 
-def test_best_is_the_lowest_level_not_the_lowest_value() -> None:
-    steady = label_curve("a", "t", curve(lambda r: 0 * r + 1e-4, EVERY), lr=0.1)
-    swings = label_curve("a", "t", curve(lambda r: np.where(r % 2 == 0, 1e-6, 1.0), EVERY), lr=0.2)
-    assert best(mark_best(pd.concat([steady, swings]))) == {("t", "a"): {0.1}}
-
-
 def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **columns: object) -> pd.DataFrame:
     """One method on one task, constant at a value for each step size and seed."""
     return pd.concat(

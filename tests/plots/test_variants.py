@@ -76,13 +76,6 @@ def test_names_say_what_differs(tmp_path, runs, names):
     assert [name for _, name in sorted(labels(tmp_path).items())] == names
 
 
-def test_methods_with_one_label_have_their_names_beside_it(tmp_path):
-    look = {"label": "Mine", "color": "#111111", "marker": "o"}
-    for name in ("a", "b"):
-        folder(tmp_path, name, algorithm=name, algorithm__display=look)
-    assert labels(tmp_path) == {"a": "Mine (a)", "b": "Mine (b)"}
-
-
 @pytest.mark.parametrize(
     "settings",
     [
