@@ -1,4 +1,4 @@
-"""Fixtures of the loaders' tests: real data, a tiny pinned set, a web server, a list of leftover files."""
+"""Fixtures of the loaders' tests: a tiny pinned set, a web server, a list of leftover files."""
 
 import hashlib
 import struct
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from data_support import Leftovers, Web
-from real_data import link_sets
 
 from data import libsvm
 
@@ -33,12 +32,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
     content.update(struct.pack("<3d", 0.5, -1.25, 4.0))
     monkeypatch.setitem(libsvm.PINNED, "tiny", content.hexdigest())
     return content.hexdigest()
-
-
-@pytest.fixture
-def real(tmp_path: Path) -> Path:
-    """A data folder with the four real sets as offline files."""
-    return link_sets(tmp_path / "real" / "libsvm").parent
 
 
 @pytest.fixture

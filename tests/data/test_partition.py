@@ -52,10 +52,6 @@ def test_the_seed_decides(how: str) -> None:
     assert not np.array_equal(one, other)
 
 
-def test_contiguous_keeps_file_order() -> None:
-    assert WAYS["contiguous"](two_classes(11), 3).tolist() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
-
-
 def test_shuffled_is_a_uniform_sample() -> None:
     parts = share(two_classes(20000), 10, "shuffled", 3)
     assert not np.array_equal(parts.ravel(), np.arange(20000))
