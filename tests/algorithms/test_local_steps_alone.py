@@ -268,7 +268,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: has fragments or local steps of"),
     (lambda: LocalSteps(inside(), "diloco", fragments=2), "diloco: has fragments or local steps of its own"),
     (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
-    (lambda: LocalSteps(inside(), local_sgd), "<function local_sgd.*: must be a method's name, or an Algorithm"),
+    (lambda: LocalSteps(inside(), local_sgd), "<function local_sgd.*: must be a method's name"),
     (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 workers"),
     (lambda: LocalSteps(inside(), local_sgd(Identity(), INSIDE), period=2), "period: options are only for"),
     (lambda: LocalSteps(inside(), "diloco").add_param_group({"params": []}), "add parameter groups to the inner"),
