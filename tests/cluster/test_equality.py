@@ -25,12 +25,6 @@ FORMED = ("clip_worker=0.05", "clip_aggregate=0.005", "warmup_rounds=2", "lr_sch
 
 VARIANTS = {name: (f"algorithm={name}",) for name in METHODS} | {
     "random_k": ("algorithm=ef21", "compressor=random_k", "compressor.k=5", "algorithm.dense_start=true"),
-    "random_k unbiased": ("algorithm=naive", "compressor=random_k", "compressor.k=5", "compressor.unbiased=true"),
-    "qsgd": ("algorithm=naive", "compressor=qsgd"),
-    "natural": ("algorithm=naive", "compressor=natural"),
-    "bf16": ("algorithm=adamw", "compressor=bf16"),
-    "fp16": ("algorithm=naive", "compressor=fp16", "compressor.stochastic=true"),
-    "fp8": ("algorithm=cd_adam", "compressor=fp8", "compressor.format=e5m2", "compressor.block=8"),
     "top_k": ("algorithm=error_feedback", "compressor=top_k", "compressor.ratio=0.1", "update=sgd"),
     "layer": ("algorithm=cd_adam", "partition=layer", "weight_decay=0.01"),
     "layer qadam": ("algorithm=qadam", "partition=layer"),
