@@ -10,14 +10,11 @@ from pathlib import Path
 
 import pytest
 from cluster_support import RUNS, interrupt
-from rich.console import Console
-from run_support import before_round, configuration, timeless
+from run_support import before_round, bring, configuration, timeless
 
 from common.errors import RunError
-from common.progress import Display
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
-from experiments.training.runner import bring_to_end
 
 FAULTS = ("a bit", "cut", "removed", "workers exchanged", "of another round")
 CASES = 1500
@@ -47,14 +44,6 @@ def hurt(rng: random.Random, folder: Path, fault: str) -> Path:
     return file
 
 
-def bring(run: RunConfig) -> str:
-    """Bring a run to its end, in silence, and return what it said of damage."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), Display(run.rounds, Console(quiet=True)) as display:
-        bring_to_end(run, display)
-    return said.getvalue()
-
-
 def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, fault: str, twice: bool) -> str:
     """What becomes of a run whose checkpoint of round 7, or with `twice` that of round 6 too, has a fault."""
     path = folder(run)
@@ -64,9 +53,10 @@ def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, f
     if twice:
         hit.append(hurt(rng, path / "checkpoint" / "6", rng.choice(FAULTS)))
     before = (path / "metrics.jsonl").read_bytes()
-    refused = ""
+    said, refused = io.StringIO(), ""
     try:
-        said = bring(run)
+        with contextlib.redirect_stderr(said):
+            bring(run)
     except RunError as error:
         refused = str(error)
     if refused:
@@ -76,7 +66,7 @@ def damaged(run: RunConfig, stopped: Path, expected: list, rng: random.Random, f
         return "named"
     assert timeless(path) == expected, (fault, hit)
     lost = fault == "removed" and hit[0].name == "shared.pt"  # without which it is a half of one, as a kill leaves it
-    assert lost or f"{hit[0].parent}: " in said, (fault, hit, said)
+    assert lost or f"{hit[0].parent}: " in said.getvalue(), (fault, hit, said.getvalue())
     return "right"
 
 
