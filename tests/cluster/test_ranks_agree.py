@@ -60,9 +60,7 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
             ),
             (["cluster.server=rank1"], ["cluster.server=rank1", "rank0"]),
             (["cluster.workers=4", "device=cuda"], ["device=cuda", "runs on cpu only"]),
-            (["cluster.workers=4", "task=digits", "device=cuda"], ["device=cuda", "torch sees no CUDA GPU here"]),
             (["cluster.workers=4", "task=digits", "task.batch_size=400"], ["task.batch_size=400", "384 images"]),
-            (["cluster.workers=4", "sede=3"], ["did you mean seed?"]),
             (
                 ["-m", "cluster.workers=4", "seed=0,1"],
                 ["a sweep or a run with ranks= starts its own processes: leave out torchrun or srun"],
@@ -70,7 +68,6 @@ def as_rank(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
         ),
     ],
 )
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_wrong_launch(
     overrides: list[str], parts: list[str], results: str, tmp_path: Path, as_rank: Callable,
     capsys: pytest.CaptureFixture,
