@@ -71,20 +71,17 @@ class Ended:
 
 
 class Launch:
-    """`size` ranks that each call `act`, with their outputs in `folder`."""
+    """`size` ranks that each call `act`, with their outputs in `folder`; None: a process started alone."""
 
     def __init__(
-        self, folder: Path, size: int, act: Callable[[], object], environment: Callable[[int], dict] | None = None
+        self, folder: Path, size: int | None, act: Callable, environment: Callable[[int], dict] | None = None
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._said = [folder / f"rank-{rank}.txt" for rank in range(size)]
+        self._said = [folder / f"rank-{rank}.txt" for rank in range(size or 1)]
         port = free_port()
+        environment = environment or (lambda rank: as_torchrun(rank, size, port) if size else {})
         self.ranks = [
-            _CONTEXT.Process(
-                target=_rank,
-                args=(act, environment(rank) if environment else as_torchrun(rank, size, port), str(said)),
-                daemon=True,
-            )
+            _CONTEXT.Process(target=_rank, args=(act, environment(rank), str(said)), daemon=True)
             for rank, said in enumerate(self._said)
         ]
         for process in self.ranks:
@@ -102,15 +99,9 @@ class Launch:
         return [Ended(process.exitcode, said.read_text()) for process, said in pairs]
 
 
-def spawn(folder: Path, size: int, act: Callable[[], object], **options: object) -> list[Ended]:
-    """Run `act` on `size` ranks. Returns how each ended."""
+def spawn(folder: Path, size: int | None, act: Callable[[], object], **options: object) -> list[Ended]:
+    """Run `act` on `size` ranks; None: in a process alone, which simulates all workers. Returns how each ended."""
     return Launch(folder, size, act, **options).wait()
-
-
-def run_one(folder: Path, act: Callable[[], object]) -> Ended:
-    """Run `act` in a single process, which simulates all workers. Returns how it ended."""
-    [ended] = spawn(folder, 1, act, environment=lambda rank: {})
-    return ended
 
 
 def outputs(ranks: list[Ended]) -> list[str]:
@@ -182,24 +173,19 @@ def _same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
-def results_of(folder: Path, *stages: tuple[int, Callable[[], Any]]) -> list[list[Any]]:
-    """Run stages (ranks, function) one after the other in one launch. Returns their results by stage and rank."""
-    outputs(spawn(folder, max(size for size, _ in stages), partial(_stages, folder, stages)))
-    return [
-        [torch.load(folder / f"{stage}-{rank}.pt", weights_only=False) for rank in range(size)]
-        for stage, (size, _) in enumerate(stages)
-    ]
+def results_of(folder: Path, size: int, act: Callable[[], Any]) -> list[Any]:
+    """Run `act` on every rank of a process group. Returns their results."""
+    outputs(spawn(folder, size, partial(_in_a_group, folder, size, act)))
+    return [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(size)]
 
 
-def _stages(folder: Path, stages: tuple[tuple[int, Callable[[], object]], ...]) -> None:
-    for stage, (size, act) in enumerate(stages):
-        if (rank := my_rank()) < size:
-            place, patience = f"file://{folder}/store-{stage}", timedelta(seconds=120)
-            dist.init_process_group("gloo", place, rank=rank, world_size=size, timeout=patience)
-            torch.save(act(), folder / f"{stage}-{rank}.pt")
-            # No model may outlive the group. DDP would destroy the group with it while it holds the interpreter's
-            # lock. gloo's thread, which still has a tensor of the last collective, may wait for this lock.
-            dist.destroy_process_group()
+def _in_a_group(folder: Path, size: int, act: Callable[[], object]) -> None:
+    place, rank, patience = f"file://{folder}/store", my_rank(), timedelta(seconds=120)
+    dist.init_process_group("gloo", place, rank=rank, world_size=size, timeout=patience)
+    torch.save(act(), folder / f"{rank}.pt")
+    # No model may outlive the group. DDP would destroy the group with it while it holds the interpreter's lock.
+    # gloo's thread, which still has a tensor of the last collective, may wait for this lock.
+    dist.destroy_process_group()
 
 
 def torch_optimizer(update: Update, params: Iterable[torch.Tensor]) -> torch.optim.Optimizer:

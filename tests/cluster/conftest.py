@@ -27,8 +27,7 @@ def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Run the test file's `everything` on RANKS. Returns the result of every rank."""
     from cluster_support import results_of
 
-    [found] = results_of(tmp_path_factory.mktemp("ranks"), (request.module.RANKS, request.module.everything))
-    return found
+    return results_of(tmp_path_factory.mktemp("ranks"), request.module.RANKS, request.module.everything)
 
 
 @pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["rank 0", "sharded"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cluster_support import RUNS, assert_same, at_round, interrupt, my_rank, outputs, run_all, run_one, spawn, variant
+from cluster_support import RUNS, assert_same, at_round, interrupt, my_rank, outputs, run_all, spawn, variant
 from renewing import renew
 from run_support import change_checkpoint, go, status
 
@@ -29,13 +29,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunConfig:
-    """The run `logreg`."""
     return variant(*LOGREG, results=tmp_path / "results")
-
-
-def _ended(folder: Path, ranks: int, act: Callable) -> list:
-    """How `ranks` ranks ended, or for None the process alone."""
-    return spawn(folder, ranks, act) if ranks else [run_one(folder, act)]
 
 
 @pytest.mark.slow
@@ -49,13 +43,13 @@ def test_a_run_goes_on_with_any_number_of_ranks(
     for part, (before, stop, size) in enumerate(zip((4, 5), (5, 7), ranks[:-1], strict=False)):
         last = (size or 1) - 1  # any rank will do
         asked = stop - (size is not None and stop == 7)  # heard of a round later, but where all wait, as in round 5
-        first, *others = _ended(tmp_path / f"part-{part}", size, partial(at_round, asked, last, interrupt, again))
+        first, *others = spawn(tmp_path / f"part-{part}", size, partial(at_round, asked, last, interrupt, again))
         assert [first.code, *(rank.code for rank in others)] == [130] * (size or 1), first.said
         assert f"stopped after round {stop}; the same command goes on: {path}" in first.said
         assert {rank.said for rank in others} <= {""}
         assert (status(path)["status"], status(path)["round"]) == ("interrupted", stop)
         assert {file.name for file in (path / "checkpoint").iterdir()} == {str(before), str(stop)}
-    [said, *_] = outputs(_ended(tmp_path / "last", ranks[-1], again))
+    [said, *_] = outputs(spawn(tmp_path / "last", ranks[-1], again))
     assert f"resumed at round {stop}: {path}" in said
     assert_same(path, uninterrupted[name])
 
@@ -66,7 +60,7 @@ def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("stopped")
     run = variant(*LOGREG, results=place / "results")
     act = partial(at_round, 5, 0, interrupt, partial(run_all, [run]))
-    assert run_one(place, act).code == 130
+    assert spawn(place, None, act)[0].code == 130
     return folder(run)
 
 

@@ -195,7 +195,7 @@ def everything() -> dict:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> list[dict]:
     """What every rank came to in every case, with one server and with several."""
-    [found] = results_of(tmp_path_factory.mktemp("drift"), (RANKS, partial(call_within, context, everything)))
+    found = results_of(tmp_path_factory.mktemp("drift"), RANKS, partial(call_within, context, everything))
     for results in found:
         results["sharded"] = context is small_shards
     return found

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from cluster_support import LR, results_of
 from recipe_support import check_recipe
-from small_network import loss, network, vector
+from small_network import network, train
 from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -28,26 +28,21 @@ def test_a_recipe_trains_as_the_original_and_goes_on_as_if_never_stopped(
 
 
 def trained_with_and_without_ddp() -> list[torch.Tensor]:
-    """x after some steps of a method that the hook does not take; DDP, where there is one, sends nothing."""
+    """x after every step of a method that the hook does not take; DDP, where there is one, sends nothing."""
     found = []
     for wrapped in (False, True):
-        model = net = network()
+        model = network()
         if wrapped:
-            model = DistributedDataParallel(net)
+            model = DistributedDataParallel(model)
             model.register_comm_hook(None, noop_hook)
-        optimizer = CompressedOptimizer(net.parameters(), "signum", lr=LR)
-        for step in range(1, 6):
-            optimizer.zero_grad()
-            loss(model, dist.get_rank(), step).backward()
-            optimizer.step()
-        found.append(vector(net))
+        optimizer = CompressedOptimizer(model.parameters(), "signum", lr=LR)
+        found.append(train(model, optimizer, steps=5, worker=dist.get_rank(), first=1))
         del model
     return found
 
 
 @pytest.mark.slow
 def test_an_optimizer_may_stand_behind_ddp_that_sends_nothing(tmp_path: Path) -> None:
-    [ranks] = results_of(tmp_path, (2, trained_with_and_without_ddp))
-    plain, wrapped = ranks[0]
+    (plain, wrapped), (_, other) = results_of(tmp_path, 2, trained_with_and_without_ddp)
     assert torch.equal(plain, wrapped)
-    assert torch.equal(wrapped, ranks[1][1])
+    assert torch.equal(wrapped, other)

@@ -103,29 +103,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> Path:
 
 
 @pytest.fixture(scope="module")
-def launch(folder: Path, context: Callable) -> list[list[dict]]:
-    """What the three ranks came to that saved it, and the two that loaded it."""
-    return results_of(
-        folder,
-        (SAVED, partial(call_within, context, saving, folder)),
-        (2, partial(call_within, context, loading, folder)),
-    )
-
-
-@pytest.fixture(scope="module")
-def saved(launch: list[list[dict]]) -> list[dict]:
-    return launch[0]
+def saved(folder: Path, context: Callable) -> list[dict]:
+    """What the three ranks came to that saved it."""
+    return results_of(folder, SAVED, partial(call_within, context, saving, folder))
 
 
 @pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
-def others(
-    request: pytest.FixtureRequest, folder: Path, launch: list[list[dict]], context: Callable, tmp_path_factory
-) -> list[dict]:
+def others(request: pytest.FixtureRequest, folder: Path, saved: list, context: Callable, tmp_path_factory) -> list:
     """What other numbers of ranks came to."""
-    if request.param == 2:
-        return launch[1]
-    [found] = results_of(tmp_path_factory.mktemp("four"), (4, partial(call_within, context, loading, folder)))
-    return found
+    place, act = tmp_path_factory.mktemp("others"), partial(call_within, context, loading, folder)
+    return results_of(place, request.param, act)
 
 
 def served(states: list[dict]) -> dict:

@@ -79,7 +79,7 @@ def test_clipping_works_and_all_ranks_skip_where_one_overflows(precision: str, t
         pytest.skip("lightning is not installed: make test-frameworks")
     from cluster_support import results_of
 
-    [ranks] = results_of(tmp_path, (2, partial(_trained, precision)))
+    ranks = results_of(tmp_path, 2, partial(_trained, precision))
     for found in ranks:
         assert (found["t"], found["skipped"]) == (BATCHES - 1, 1)
         assert torch.equal(found["x"], ranks[0]["x"])

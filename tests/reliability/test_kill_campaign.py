@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from cluster_support import RUNS, Ended, Launch, assert_same, kill, my_rank, outputs, run_all, run_one, spawn, variant
+from cluster_support import RUNS, Ended, Launch, assert_same, kill, my_rank, outputs, run_all, spawn, variant
 from run_support import go, status
 
 from experiments.config.identity import folder
@@ -34,13 +34,9 @@ class Victim:
         self._ranks, self._place, self._said = ranks, place, place / "said"
         self._overrides = (*COMMON, *RUNS[name])
         self._kept = go(*self._overrides, f"results_dir={place / 'kept'}")
+        self.largest = max(file.stat().st_size for file in self._kept.rglob("*"))
         self.kills = self._runs = 0
         self.begin()
-
-    @property
-    def largest(self) -> int:
-        """Bytes of the largest file of such a run."""
-        return max(file.stat().st_size for file in self._kept.rglob("*"))
 
     def begin(self) -> None:
         """Go to another folder, in which nothing has been done."""
@@ -48,17 +44,15 @@ class Victim:
         self._run = variant(*self._overrides, results=self._place / f"results-{self._runs}")
 
     def act(self) -> Callable[[], None]:
-        """What the ranks do."""
         return partial(run_all, [self._run])
 
     def killed(self, act: Callable[[], None]) -> bool:
         """Whether a rank was killed in `act`; else all ended well."""
-        return self._count(self._ended(act))
+        return self._count(spawn(self._said, self._ranks, act))
 
     def killed_after(self, seconds: float, rank: int, everyone: bool) -> bool:
         """Whether a rank, or `everyone`, was killed so many seconds after its start."""
-        options = {} if self._ranks else {"environment": lambda rank: {}}
-        launch = Launch(self._said, self._ranks or 1, self.act(), **options)
+        launch = Launch(self._said, self._ranks, self.act())
         time.sleep(seconds)
         for process in launch.ranks if everyone else [launch.ranks[rank]]:
             process.kill()
@@ -67,15 +61,12 @@ class Victim:
     def goes_on(self) -> None:
         """Give the same command again and fail unless it comes to what it must come to. Then another is begun."""
         path = folder(self._run)
-        outputs(self._ended(self.act()))
+        outputs(spawn(self._said, self._ranks, self.act()))
         assert_same(path, self._kept)
         assert status(path)["status"] == "finished"
         left = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
         assert left == {str(file.relative_to(self._kept)) for file in self._kept.rglob("*") if file.is_file()}
         self.begin()
-
-    def _ended(self, act: Callable[[], None]) -> list[Ended]:
-        return spawn(self._said, self._ranks, act) if self._ranks else [run_one(self._said, act)]
 
     def _count(self, ranks: list[Ended]) -> bool:
         killed, said = [rank.code in KILLED for rank in ranks], "\n".join(rank.said for rank in ranks)
