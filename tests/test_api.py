@@ -92,23 +92,15 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
         ({"seed": [0, -1]}, "seed=-1: must be greater than or equal to 0"),
         ({"compressor": None}, "compressor=null: no such choice"),
         ({"study": 'a "quoted" é'}, "study="),
+        ({"algorithm": [], "seed": [0, 1]}, "algorithm=[]: an empty list, so there is no run"),
+        ({"threads": [1, 2]}, "threads: two of the values give the same run; give one of them"),
+        ({"results_dir": ["one", "other"]}, "results_dir: two of the values give the same run"),
         *(({key: 2}, f"{key}=2: applies only to commands") for key in ("jobs", "ranks")),
     ):
         with pytest.raises(UsageError) as wrong:
-            compare(*SMALL, results_dir="results", **settings)
+            compare(*SMALL, **{"results_dir": "results", **settings})
         assert message in str(wrong.value)
     assert {"jobs", "ranks"} <= set(LAUNCH)
-    assert list(place.iterdir()) == []
-
-
-def test_lists_of_what_no_run_or_each_run_of_its_own_has(place: Path) -> None:
-    with pytest.raises(UsageError, match="algorithm=\\[\\]: an empty list, so there is no run"):
-        compare(*SMALL, algorithm=[], seed=[0, 1])
-    with pytest.raises(UsageError, match="jobs=1: applies only to commands"):
-        compare(*SMALL, algorithm="cd_adam", jobs=[1, 2])
-    for key, values in {"threads": [1, 2], "results_dir": ["one", "other"]}.items():
-        with pytest.raises(UsageError, match=f"{key}: two of the values give the same run; give one of them"):
-            compare(*SMALL, seed=[0, 1], **{key: values})
     assert list(place.iterdir()) == []
 
 

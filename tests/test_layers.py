@@ -56,10 +56,9 @@ def _packages(top: str) -> dict[str, set[str]]:
             if isinstance(node, ast.ImportFrom):
                 base = own[: len(own) - node.level + 1] if node.level else ()
                 target = ROOT.joinpath(*base, *(node.module or "").split("."))
-                folders = [target] if target.is_dir() else [target.parent]
-                for folder in folders:
-                    if folder != file.parent and folder.is_relative_to(ROOT / top):
-                        uses.add(".".join(folder.relative_to(ROOT).parts))
+                folder = target if target.is_dir() else target.parent
+                if folder != file.parent and folder.is_relative_to(ROOT / top):
+                    uses.add(".".join(folder.relative_to(ROOT).parts))
     return found
 
 

@@ -15,6 +15,7 @@ from docutils.nodes import literal
 from hydra.utils import get_object
 
 import algorithms
+from algorithms.core.algorithm import leaves
 from docs.extensions.docstrings import to_rst
 from docs.extensions.equations import latex, paragraph
 from docs.extensions.pages import algorithm_page, compressors_page, pages
@@ -70,12 +71,6 @@ def test_every_file_that_asks_for_the_device_is_on_its_page():
 written = cache(pages)
 
 
-def _leaves(node: object, prefix: str = "") -> list[str]:
-    if isinstance(node, dict) and node:
-        return [leaf for key, value in node.items() for leaf in _leaves(value, f"{prefix}{key}.")]
-    return [prefix.removesuffix(".")]
-
-
 @cache
 def _shown() -> set[str]:
     """The keys that the reference has an entry for."""
@@ -85,9 +80,9 @@ def _shown() -> set[str]:
 
 @pytest.mark.parametrize(("group", "name"), [(group, name) for group in BUILT for name in names(group)])
 def test_every_key_and_option_of_a_choice_is_in_the_reference_and_says_what_it_is(group, name):
-    leaves = _leaves(compose_config(f"{group}={name}"))
+    options = [option for option, _ in leaves(compose_config(f"{group}={name}"))]
     labels = re.compile(r".*\._target_|(algorithm|task)\.(name|(display|entry)\..*)|logger\.targets\..*|sweep")
-    assert {leaf for leaf in leaves if not labels.fullmatch(leaf)} <= _shown()
+    assert {option for option in options if not labels.fullmatch(option)} <= _shown()
     assert f"``{name}``" in written()[f"configuration/{group}.rst"]
     assert [setting.key for setting in choice_settings(group, name) if not setting.meaning] == []
 

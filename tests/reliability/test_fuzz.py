@@ -156,8 +156,6 @@ EDITS = st.lists(
 )
 """Edits of a file's bytes: the kind, the place as a share of the length, and the new bytes."""
 
-on_files = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-
 
 def edited(whole: bytes, edits: list[Edit]) -> bytes:
     """The bytes after these edits, one after the other."""
@@ -195,7 +193,7 @@ def archive(request: pytest.FixtureRequest, arrays: Arrays, monkeypatch: pytest.
 
 @pytest.mark.slow
 @given(EDITS, st.booleans())
-@on_files
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_archive_gives_the_set_or_is_refused(
     arrays: Arrays, archive: bytes, tmp_path_factory: pytest.TempPathFactory, edits: list[Edit], within: bool
 ) -> None:
