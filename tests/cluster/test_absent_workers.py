@@ -101,7 +101,6 @@ def test_rows_are_the_same_while_nobody_is_absent(tmp_path: Path) -> None:
         (["cluster.late=[[3,2],[3,1]]"], r"cluster.late: \[3, 2\]: give a worker from 0 to 19, once"),
         (["cluster.absent=[[20,2,3]]"], r"cluster.absent: \[20, 2, 3\]: give a worker from 0 to 19"),
         (["cluster.groups=5", "cluster.absent=[[5,2,3]]"], "give a group from 0 to 4, the first round"),
-        (["cluster.groups=5", "cluster.late=[[5,2]]"], "give a group from 0 to 4, once"),
         (["cluster.absent=[[0,1,3]]"], "the first round of its absence, at least 2, and the last"),
     ],
 )

@@ -31,7 +31,6 @@ Set = Callable[[dict[str, str]], object]
 
 @pytest.fixture
 def set_(monkeypatch: pytest.MonkeyPatch) -> Set:
-    """Sets variables."""
     return lambda variables: [monkeypatch.setenv(*one) for one in variables.items()]
 
 

@@ -149,7 +149,6 @@ def recipe(words: Words) -> list[Words]:
 
 
 def is_there(words: Words) -> None:
-    """A module, an example."""
     module, file = re.search(r"-m ([\w.]+)|(\S+\.(?:py|sh|sbatch))", " ".join(words)).groups()
     assert find_spec(module) if module else (ROOT / file).is_file()
 
