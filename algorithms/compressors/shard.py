@@ -87,7 +87,7 @@ class Shard:
 
     def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """Gather all shards' numbers, in order. counts: the number of each shard. Raises LostContact."""
-        raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: there are no other shards")
+        raise NotImplementedError(f"coordinates {self.begin} to {self.end} of {self.d}: cannot ask the other shards")
 
 
 def measure_pieces(x: Tensor, size: int, measure: Callable[[Tensor], Tensor]) -> Tensor:
