@@ -44,7 +44,7 @@ class Sparsifier(Shardable):
         check_words(type(self), vars(self))
         if self.k is not None and self.ratio is not None:
             raise ValueError(
-                f"k={self.k}, ratio={self.ratio}: {self.name} takes only one of the two; set the other to null"
+                f"k={self.k}, ratio={self.ratio}: {self.name} takes one of the two, not both; set the other to null"
             )
         if self.k is not None and self.k < 1:
             raise ValueError(f"k={self.k}: {self.name} sends between 1 and d coordinates")
