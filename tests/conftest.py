@@ -1,9 +1,13 @@
 """Settings and fixtures of all tests."""
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
+
+if "TEST_GPU" not in os.environ:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # device=auto then takes the CPU, here and in what tests start
 
 DOCS = Path(__file__).parent / "docs"
 
