@@ -33,6 +33,7 @@ from algorithms.core.algorithm import Algorithm
 from algorithms.core.update_rules import SGD, Adam, AMSGrad
 from algorithms.methods.bases.low_rank import LowRank
 from algorithms.utils.layout import laid_out
+from algorithms.utils.seeding import MessageKey
 from experiments.config.compose import CONF
 
 D, WORKERS, TRIALS, ROUNDS, WARMUP = 37, 2, 2, 3, 1
@@ -113,6 +114,18 @@ def draws(compressor: Compressor) -> bool:
     one = getattr(compressor, "compressor", compressor)
     always = (RandomK, RankK, Qsgd, Natural, LinfDither, Nuqsgd, Integers)
     return isinstance(one, always) or getattr(one, "stochastic", False)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize("compressor", [*OF_VECTORS, *ALONE], ids=str)
+def test_a_message_of_a_gpu_is_that_of_a_cpu(compressor: Compressor) -> None:
+    """As a CPU reads its bytes, and as the GPU does, except for the last bits of sums and quotients."""
+    x = torch.randn(TRIALS, WORKERS, D, generator=torch.Generator().manual_seed(0))
+    key = MessageKey(SEED, "up", 1, (0, 1))
+    like, sent = compressor.encode(x, key), compressor.encode(x.to("cuda"), key)
+    expected = compressor.decode(like, D)
+    torch.testing.assert_close(compressor.decode(from_bytes(to_bytes(sent, 2).cpu(), like, 2), D), expected)
+    torch.testing.assert_close(compressor.decode(sent, D).cpu(), expected)
 
 
 @pytest.mark.parametrize("options", ["plain", pytest.param("other", marks=pytest.mark.slow)])

@@ -15,7 +15,7 @@ from experiments.figures.runs import runs_of
 from experiments.reproduce import move_overrides
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.sh"
-COMMANDS = 18
+COMMANDS = 19
 BEFORE = {"benchmarks.train_step": train_step.DEFAULT}
 
 
