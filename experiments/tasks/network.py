@@ -31,7 +31,9 @@ class NetworkTask(ABC):
         self.seed, self.device, self._ids, self._precision = seed, device, ids, precision
         self._initial, self._initial_statistics = self.model.vector.clone(), self.model.statistics.clone()
         if device.type == "cuda":
-            torch.backends.cudnn.deterministic = True  # or a resumed run would not be the uninterrupted one
+            # Or a resumed run would not be the uninterrupted one. Flash attention's backward pass adds by atomics
+            # and repeats only with deterministic=true.
+            torch.backends.cudnn.deterministic = True
             # With bf16 too what is outside autocast, a method's own products among it, is float32.
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
