@@ -18,8 +18,8 @@ from common.errors import RunError, is_disk_full
 def atomic_write(target: Path, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path that becomes `target` if the with-block succeeds, and is removed if it fails.
 
-    Readers of `target` see the old file or the complete new one, with `durable` also after a power cut. Once the
-    with-block has ended, the new file survives the power cut. If `target` is a link, the file behind it is replaced.
+    Readers of `target` see the old file or the complete new one. With `durable` this also holds after a power cut,
+    and once the with-block has ended, they see the new one. If `target` is a link, the file behind it is replaced.
     Raises OSError if the folder is not writable, if the disk is full, and if `target` is a device, pipe or folder,
     which replacing would destroy.
     """
