@@ -13,7 +13,7 @@ import torch
 from benchmarks.contestants import CONTESTANTS, Training
 from common.errors import exit_with_message
 from common.signals import end_with_parent
-from experiments.cluster.launch import join_ranks, launch
+from experiments.cluster.launch import join_ranks, read_launch
 from experiments.cluster.ranks import Ranks
 
 TIMEOUT = 120.0
@@ -24,7 +24,7 @@ TURN, MOST_A_TURN = 0.4, 8  # seconds, rounds
 def main() -> None:
     end_with_parent()
     torch.set_num_threads(1)
-    with exit_with_message(), join_ranks(launch(), "cpu", TIMEOUT) as ranks:
+    with exit_with_message(), join_ranks(read_launch(), "cpu", TIMEOUT) as ranks:
         found = measure_contestants(ranks, int(sys.argv[1]))
         if ranks.is_first:
             print(json.dumps(found))

@@ -21,7 +21,7 @@ from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from common.errors import exit_with_message
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import load_run
-from experiments.contracts.assertions import named
+from experiments.contracts.assertions import tensors_in
 from experiments.run_store.environment import environment
 from experiments.training.build import build_trainer
 from experiments.training.trainer import Trainer
@@ -88,12 +88,12 @@ def _flops(trainer: Trainer) -> float:
     """Return the floating-point operations of a round's convolutions and products, forward and backward."""
     task = trainer.task
     with FlopCounterMode(display=False) as counter:
-        task._passes(trainer.state.replica.x.unsqueeze(1), trainer.statistics, task._draws[0])
+        task._run_passes(trainer.state.replica.x.unsqueeze(1), trainer.statistics, task._draws[0])
     return counter.get_total_flops()
 
 
 def _bytes(node: object) -> int:
-    return sum(tensor.nbytes for tensor in named(node).values())
+    return sum(tensor.nbytes for tensor in tensors_in(node).values())
 
 
 def _flops_a_second(device: torch.device, precision: str | None) -> float:

@@ -1,4 +1,4 @@
-"""Running things: one run, a figure's runs, and what they leave on disk."""
+"""Experiments: single runs, sweeps, figures and the leaderboard, with their commands."""
 
 import atexit
 import gc
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "load", "train"]
 
-# How often an idle thread of torch looks for work before it sleeps. By default it spins for milliseconds: on cores
-# that other programs use too, that made runs up to ten times slower. It must be set before torch is imported.
+# Idle threads of torch spin this often before they sleep. By default they spin for milliseconds. That made runs up to
+# ten times slower on cores that other programs use too. It must be set before torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 # Python looks for garbage among all objects before it exits, for a fifth of a second once torch is imported.
@@ -19,7 +19,7 @@ atexit.register(gc.freeze)
 
 
 def __getattr__(name: str) -> Any:
-    """What scripts import is loaded when it is asked for, since it takes seconds."""
+    """Import the functions for scripts at their first use, because that takes seconds."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from experiments import api

@@ -1,4 +1,4 @@
-"""The commands of this project by one name.
+"""All commands of this project under one name.
 
     compressed-optimization run algorithm=cd_adam task=logreg/digits lr=0.003
     python -m experiments report task=logreg/digits
@@ -17,14 +17,14 @@ from common.names import explain_unknown
 COMMANDS = {
     "run": ("experiments.run", "train one configuration, or with -m a sweep"),
     "reproduce": ("experiments.reproduce", "a figure: missing runs, drawing, claims"),
-    "status": ("experiments.status", "every run: its state and how far it is"),
+    "status": ("experiments.status", "every run: its state and progress"),
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),
-    "time": ("experiments.network_time", "seconds on modelled networks of runs that are there"),
-    "plan": ("experiments.plan", "which method for a network"),
+    "time": ("experiments.network_time", "modelled training time of finished runs on networks"),
+    "plan": ("experiments.plan", "recommend a method for a network"),
     "leaderboard": ("experiments.leaderboard", "methods ranked by bits to a target"),
     "enter": ("experiments.enter", "tune a method and enter it in the leaderboard"),
-    "check": ("experiments.check", "the contract tests on a class of yours"),
+    "check": ("experiments.check", "run the contract tests on your class"),
     "dashboard": ("experiments.dashboard", "a figure's page in wandb"),
 }
 

@@ -6,8 +6,8 @@
     rows = compare("task=logreg/digits", algorithm=["cd_adam", "ef21"], seed=[0, 1], lr=[0.003, 0.01])
     rows = load("results", task="logreg/digits")
 
-A run is described by key=value in words, or as keywords; dotted keys are written `**{"cluster.workers": 4}`. What
-comes back is a table of pandas with the columns of metrics.jsonl and every setting in which the runs differ.
+Settings are strings key=value or keywords. Write dotted keys as `**{"cluster.workers": 4}`. The result is a pandas
+table with the columns of metrics.jsonl and every setting in which the runs differ.
 """
 
 import json
@@ -22,8 +22,8 @@ from typing import Any
 
 from common.errors import UsageError
 from common.progress import Display
-from experiments.config.compose import composing, split
-from experiments.config.identity import of as identity
+from experiments.config.compose import initialize_hydra, split
+from experiments.config.identity import run_id
 from experiments.config.run import LAUNCH, load_run
 from plots.request import require_folder
 from plots.runs.find import choose_runs
@@ -31,37 +31,37 @@ from plots.runs.read import RunRecord, open_run
 from plots.runs.results import Results, results
 
 Names = str | int | Sequence[str | int]
-"""One, or several in a list or separated by commas."""
+"""One name, or several in a list or separated by commas."""
 
 
 def train(*overrides: str, **settings: Any) -> Results:
-    """The rows of one run, brought to its end in this process; several step sizes, lr=[0.001, 0.003], are one batch.
+    """Train one run in this process and return its rows; several step sizes, lr=[0.001, 0.003], are one batch.
 
-    It leaves no file unless `results_dir` is set, where a finished run is read, not run again. Raises UsageError
-    before anything is started, and RunError, DataError or Interrupted where it ends early.
+    It writes no files unless `results_dir` is set. A finished run there is read, not run again. Raises UsageError
+    before it starts, and RunError, DataError or Interrupted if the run ends early.
     """
-    return _trained([*overrides, *_words(settings)], [{}])
+    return _train_all([*overrides, *_as_overrides(settings)], [{}])
 
 
 def compare(*overrides: str, **settings: Any) -> Results:
-    """The rows of every combination of the keywords that are lists, one run after the other; lr alone stays a batch.
+    """Train every combination of the keywords that are lists, one after another, and return their rows.
 
-    Such a keyword is a column of its own, where rows do not hold it anyway. Raises as `train`.
+    `lr` stays one batch. Each other list becomes a column, unless rows have one already. Raises what `train` raises.
     """
     lists = {key: value for key, value in settings.items() if isinstance(value, list | tuple) and key != "lr"}
     for key in (key for key, values in lists.items() if not values):
         raise UsageError(f"{key}=[]: an empty list, so there is no run")
-    common = _words({key: value for key, value in settings.items() if key not in lists})
+    common = _as_overrides({key: value for key, value in settings.items() if key not in lists})
     each = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
-    return _trained([*overrides, *common], each)
+    return _train_all([*overrides, *common], each)
 
 
 def load(
     results_dir: str | Path = "results", study: str = "", task: Names = "", algorithm: Names = "", seed: Names = ""
 ) -> Results:
-    """The rows of the finished runs below a folder, of a study, task, algorithm or seed where that is given.
+    """Return the rows of the finished runs below a folder, or only those of a study, task, algorithm or seed.
 
-    Damaged and unfinished ones are left out with a notice on standard error. Raises UsageError where there are none.
+    Damaged and unfinished runs are left out with a notice on standard error. Raises UsageError if no run is left.
     """
     place = require_folder("results_dir", results_dir)
     given = {"task": task, "algorithm": algorithm, "seed": seed}
@@ -75,22 +75,22 @@ def load(
     return results(runs)
 
 
-def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> Results:
-    """The rows of the runs that the overrides describe, each with one of these combinations."""
-    # torch, which `load` does not need
+def _train_all(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]) -> Results:
+    """Train the overrides with each combination of settings, and return the rows."""
+    # these import torch, which `load` does not need
     from experiments.training.build import check
     from experiments.training.runner import bring_to_end
 
-    lines = [[*overrides, *_words(settings)] for settings in combinations]
+    lines = [[*overrides, *_as_overrides(settings)] for settings in combinations]
     for word in split(chain(*lines), (*LAUNCH, "sweep"))[0]:
         raise UsageError(
             f"{word}: applies only to commands; this function runs one run after the other in this process"
         )
-    with composing():
+    with initialize_hydra():
         runs = list(map(load_run, lines))
     known: dict[str, Mapping[str, Any]] = {}
     for run, settings in zip(runs, combinations, strict=True):
-        other = known.setdefault(identity(run), settings)
+        other = known.setdefault(run_id(run), settings)
         if same := [key for key in settings if settings[key] != other[key]]:
             raise UsageError(f"{', '.join(same)}: two of the values give the same run; give one of them")
         check(run)
@@ -110,7 +110,7 @@ def _trained(overrides: Sequence[str], combinations: Sequence[Mapping[str, Any]]
     return rows
 
 
-def _words(settings: Mapping[str, Any]) -> list[str]:
+def _as_overrides(settings: Mapping[str, Any]) -> list[str]:
     return [f"{key}={_text(value)}" for key, value in settings.items()]
 
 

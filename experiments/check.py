@@ -59,10 +59,10 @@ def main(arguments: list[str] | None = None) -> None:
             import pytest
             import torch
 
-            from experiments.contracts.kinds import subject
+            from experiments.contracts.kinds import build_subject
 
-            torch.set_num_threads(1)  # equality bit for bit is promised for one
-            found = subject(node)
+            torch.set_num_threads(1)  # bitwise equality holds for one thread
+            found = build_subject(node)
         except ModuleNotFoundError as error:
             if error.name != "pytest":
                 raise
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
         own = f"-c {os.devnull} {plugins} --assert=plain -q --no-header --tb=short -rs".split()
         status = pytest.main(
             [str(CONTRACTS / f"test_{found.kind}.py"), "--rootdir", str(CONTRACTS), *own],
-            plugins=[_Given(found.fixture, found.values)],
+            plugins=[_FixtureValues(found.fixture, found.values)],
         )
         if status == pytest.ExitCode.INTERRUPTED:
             raise Interrupted
@@ -88,11 +88,11 @@ def check_folders(place: Path) -> None:
 
     Raises RunError if one is damaged, and UsageError if the data or the package of an entry are missing.
     """
-    from experiments.entries.entry import find  # and pandas
+    from experiments.entries.entry import find_entries  # imports pandas
 
     found, unchecked = {folder: _damage(folder) for folder in folders(place)}, 0
-    if entries := find(place):
-        from experiments.entries.verify import agreement, problems  # torch, as what follows
+    if entries := find_entries(place):
+        from experiments.entries.verify import agreement, problems  # imports torch
         from experiments.figures.committed import PLACE
 
         for folder in entries:
@@ -118,11 +118,11 @@ def check_folders(place: Path) -> None:
 
 
 def _damage(folder: Path) -> str:
-    """What is wrong with a run's folder; empty where it is whole."""
+    """Return what is wrong with a run's folder, or an empty text."""
     try:
         run = open_run(folder)
         if not run.is_finished:
-            from experiments.run_store.checkpoint import verify  # torch, which takes a second
+            from experiments.run_store.checkpoint import verify  # imports torch, which takes a second
 
             retry(lambda: verify(folder / "checkpoint", run.config["cluster"]["workers"]))
     except Exception as error:  # a foreign file can raise nearly anything
@@ -130,8 +130,8 @@ def _damage(folder: Path) -> str:
     return ""
 
 
-class _Given:
-    """A plugin of pytest that runs every test with each value of its fixture."""
+class _FixtureValues:
+    """A pytest plugin that runs every test with each value of its fixture."""
 
     def __init__(self, fixture: str, values: dict[str, Any]) -> None:
         self.fixture, self.values = fixture, values

@@ -1,11 +1,11 @@
-"""Create a figure's page in wandb, a report with its panels over the runs that were logged there.
+"""Create a figure's page in wandb: a report with its panels over the logged runs.
 
-    python -m experiments.dashboard figure=figure_3 budget=medium        # full unless said
+    python -m experiments.dashboard figure=figure_3 budget=medium        # default: full
     python -m experiments.dashboard figure=figure_2 logger.entity=my_team logger.project=mine
 
-For every task of the figure the page has its panels, one line for each method and step size with the mean over seeds
-between the least and the most, and bars of the bits to each of `logger.targets`. It selects the figure's runs by
-their ids, so runs still to come appear too. Every call creates a new page.
+For every task the page has the figure's panels, and bars of the bits to each of `logger.targets`. Each method and
+step size has one line: the mean over seeds, between the least and the greatest. Runs are selected by their ids, so
+later runs appear too. Every call creates a new page.
 
 Keys are those of experiments.reproduce and of conf/logger/wandb.yaml.
 """
@@ -20,9 +20,9 @@ from experiments.config.compose import compose, packages_of, resolve, split
 from experiments.config.messages import explain_hydra_errors
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
-from experiments.figures.configuration import asked_of, read
+from experiments.figures.configuration import read_figure, reproduction_of
 from experiments.figures.runs import runs_of
-from experiments.loggers.logger import build_logger, name_of, one_line
+from experiments.loggers.logger import build_logger, one_line, wandb_name
 from experiments.loggers.wandb_logger import WandbLogger, bits_to, group, ids, mode_and_reason
 from experiments.reproduce import move_overrides
 from plots.figure.spec import Figure, Panel
@@ -33,7 +33,7 @@ WIDTH, HEIGHT = 12, 8  # of a panel; a page is 24 wide
 
 
 def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity: str) -> Any:
-    """The report of a figure: its panels, once for every task and number of workers of its runs."""
+    """Build a figure's report, with its panels for every task and number of workers of its runs."""
     import wandb_workspaces.reports.v2.interface as wr
     from wandb_workspaces import expr
 
@@ -45,7 +45,7 @@ def page(figure: Figure, runs: Sequence[RunConfig], logger: WandbLogger, entity:
         sections[name] += ids(identity.folder(run), run.lr)
     place: dict[str, Any] = {"entity": entity, "project": logger.project}
     blocks: list[Any] = []
-    for name, members in sections.items():  # by id: a run that another figure began is in that one's group
+    for name, members in sections.items():  # by id: runs that another figure began are in its group
         of_run = expr.And(expr.Metric("ID").isin(members))
         runset = wr.Runset(name=name, filters=of_run, groupby=keys, **(place if entity else {}))
         blocks += [wr.H2(text=name), wr.PanelGrid(runsets=[runset], panels=_panels(figure.rows, logger.targets))]
@@ -59,8 +59,8 @@ def _panels(rows: Sequence[Panel], targets: Mapping[str, list[float]]) -> list[A
     panels: list[Any] = [
         wr.LinePlot(
             title=f"{in_words(row.y)} over {in_words(row.x)}",
-            x=name_of(row.x),
-            y=[name_of(row.y)],
+            x=wandb_name(row.x),
+            y=[wandb_name(row.y)],
             log_x=row.x_scale == "log",
             log_y=row.y_scale == "log",
             range_y=(row.y_min, row.y_max),
@@ -100,18 +100,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def figure_and_runs(overrides: Sequence[str]) -> tuple[Figure, list[RunConfig]]:
-    """The figure without derived panels, and its runs without trials of step sizes."""
+    """Return the figure without derived panels, and its runs without trials of step sizes."""
     overrides = move_overrides(overrides)
     with explain_hydra_errors(overrides, "reproduction"):
-        asked = asked_of(resolve(compose(overrides, "reproduction", packages_of(overrides))))
-    figure = read(asked, lambda candidates: candidates[0])
+        asked = reproduction_of(resolve(compose(overrides, "reproduction", packages_of(overrides))))
+    figure = read_figure(asked, lambda candidates: candidates[0])
     shown = tuple(row for row in figure.rows if column(row.y).filled_by != "figure")
     if len(shown) < len(figure.rows):
-        print("without panels of what is derived from several runs")
+        print("left out: panels of columns that are derived from several runs")
     figure = figure.replace(rows=shown)
     if figure.held_out is None:
         return figure, runs_of(figure, asked.overrides, asked.packages)
-    from experiments.figures import held_out  # and torch
+    from experiments.figures import held_out  # imports torch
 
     both, is_known = held_out.both_steps(figure, asked.overrides, asked.packages)
     judged = [run for run in runs_of(both, (), asked.packages) if run.seed != figure.held_out]

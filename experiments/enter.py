@@ -8,9 +8,9 @@
 A track (conf/leaderboard) fixes the tasks, rounds, seeds and trials. A method's YAML declares its family and its
 usual step size as `algorithm.entry`.
 
-You may also set keys of the method, such as compressor=top_k or algorithm.beta2=0.99, places, such as results_dir,
-and how runs start, such as jobs. name=... names the entry. seeds=[0,1] trains only these of the track's seeds. After
-a stop the same command continues.
+You may also set keys of the method (compressor=top_k, algorithm.beta2=0.99), folders (results_dir) and how runs start
+(jobs). name=... names the entry. seeds=[0,1] trains only these of the track's seeds. After a stop the same command
+continues.
 
 Every entry is a folder <results_dir>/leaderboard/<track>/<name>/. python -m experiments.check verifies it.
 """
@@ -24,14 +24,14 @@ from pathlib import Path
 
 from common.errors import RunError, UsageError, exit_with_message
 from common.progress import format_duration
-from experiments.cluster.launch import launch as place_of
+from experiments.cluster.launch import read_launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import choices, packages_of, roots, split, value_of
 from experiments.config.messages import refuse_misspelt
-from experiments.config.run import LAUNCH, launch_of, path_name
+from experiments.config.run import LAUNCH, check_path_name, launch_of
 from experiments.config.schema import UNCHANGING, LaunchConfig, RunConfig
 from experiments.entries.candidate import Candidate
-from experiments.entries.entry import Entry, write
+from experiments.entries.entry import Entry, write_entry
 from experiments.entries.parts import parts_of
 from experiments.entries.track import read_track
 from experiments.entries.verify import memory, tasks_of
@@ -50,13 +50,13 @@ say = partial(print, file=sys.stderr, flush=True)
 def main(arguments: Sequence[str] | None = None) -> None:
     given = parse_words("experiments.enter", __doc__, arguments)
     with exit_with_message():
-        if place_of() is not None:
+        if read_launch() is not None:
             raise UsageError("start this command as one process; ranks=N gives every run N processes")
         usual = {one.name: one.default for one in fields(LaunchConfig)}
         asked = {key: value_of(key, given) for key in usual if value_of(key, given) is not None}
         launch = launch_of(usual | asked, is_sweep=False)
         candidates, seeds = read(given)
-        fitting = planned(candidates, seeds, launch)
+        fitting = plan_runs(candidates, seeds, launch)
         if not launch.dry_run:
             failed = [candidate.name for candidate in fitting if not enter(candidate, seeds, launch)]
             if failed:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
-    """The candidates and seeds of a command line. Raises UsageError."""
+    """Return the candidates and seeds of a command line. Raises UsageError."""
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
     of_runs = {one.name for one in fields(RunConfig)}
@@ -78,18 +78,18 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     texts = list(map(str, seeds)) if isinstance(seeds, list) else []  # 1.0 and true are equal to the seed 1
     if not texts or len({*texts} & {*map(str, track.seeds)}) < len(texts):
         raise UsageError(
-            f"seeds={asked['seeds']}: must be a list of some of the track's {list(track.seeds)}, each once"
+            f"seeds={asked['seeds']}: must be a list of seeds of the track, {list(track.seeds)}, each once"
         )
     algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
     places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], UNCHANGING)
     for word in split(rest, _METHOD)[1]:
-        raise UsageError(f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)} and of places")
+        raise UsageError(f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)}, folders and jobs")
     if "name" in asked and len(algorithms) > 1:
         raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")
     found = []
     for one in algorithms:
         name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
-        path_name(name, "name")
+        check_path_name(name, "name")
         if "/" in name:
             raise UsageError(f"name={name}: must not contain /")
         if (rest or name != one) and name in choices("algorithm", roots(packages)):
@@ -98,7 +98,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     return found, seeds
 
 
-def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
+def plan_runs(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
     """Return the candidates that fit their tasks, and print how many runs they need and how long these take.
 
     Among several candidates, one that does not fit is left out, and the reason is printed. Raises UsageError if the
@@ -109,12 +109,12 @@ def planned(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Launc
     for candidate in candidates:
         try:
             first = {task: {key: some[0] for key, some in grid.items()} for task, grid in candidate.grids.items()}
-            cells = [*candidate.trials(), *candidate.judged(first, seeds)]  # any setting takes as long
+            cells = [*candidate.trials(), *candidate.judged_runs(first, seeds)]  # all settings take equally long
             for run in (cell.run for cell in cells):
                 check(run)
                 kind = plan.kind(run)
                 if kind not in timed:
-                    timed[kind] = plan.trial(run, Ranks(launch.ranks), launch.jobs or 1, say)
+                    timed[kind] = plan.run_trial(run, Ranks(launch.ranks), launch.jobs or 1, say)
                 build_algorithm(run, timed[kind].layout).check(timed[kind].d)
                 seconds += timed[kind].seconds(run)
         except (UsageError, ValueError) as error:
@@ -134,7 +134,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
     try:
         run_all(trials, launch, f"{candidate.name}: {len(trials)} trials")
         tasks = candidate.choose(candidate.rows(trials)[0])
-        judged = candidate.judged({task: chosen.setting for task, chosen in tasks.items()}, seeds)
+        judged = candidate.judged_runs({task: chosen.setting for task, chosen in tasks.items()}, seeds)
         run_all(judged, launch, f"{candidate.name}: {len(judged)} judged runs")
     except RunError as error:
         say(f"{candidate.name}: {error}")
@@ -147,7 +147,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         version=track.version,
         name=candidate.name,
         algorithm=candidate.algorithm,
-        label=", ".join([method.display["label"], *map(_in_words, candidate.overrides)]),
+        label=", ".join([method.display["label"], *map(_shorten, candidate.overrides)]),
         color=method.display["color"],
         marker=method.display["marker"],
         family=method.entry.get("family", ""),
@@ -161,7 +161,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         machines=[one for number, one in enumerate(machines) if one not in machines[:number]],
     )
     folder = Path(judged[0].run.results_dir, str(judged[0].run.study))
-    write(entry, rows, folder)
+    write_entry(entry, rows, folder)
     for task, chosen in tasks.items():
         marks = ["at the edge of the grid" * (not chosen.inside), chosen.note]
         say(", ".join(filter(None, [f"{task}: {dict(chosen.setting)}", *marks])))
@@ -169,7 +169,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
     return True
 
 
-def _in_words(override: str) -> str:
+def _shorten(override: str) -> str:
     """Shorten an override for the label: compressor=bf16 to bf16, algorithm.period=30 to period=30."""
     key, _, value = override.lstrip("+").partition("=")
     return value if key in _METHOD else f"{key.removeprefix('algorithm.')}={value}"

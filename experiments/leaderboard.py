@@ -22,7 +22,7 @@ from rich.console import Console
 from common import tables
 from common.errors import UsageError
 from experiments.config.compose import CONF, choices, packages_of, roots
-from experiments.entries.entry import Entry, find, read_with_rows
+from experiments.entries.entry import Entry, find_entries, read_with_rows
 from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
 from plots.leaderboard import claims, statistics
@@ -50,9 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def ranking(track: str, results_dir: str | Path = "results", packages: Sequence[str] = ()) -> pd.DataFrame:
-    """The ranking of a track: a row for each level, task and entry, with columns of `plots.leaderboard.ranking.rank`.
+    """Return a track's ranking: a row for each level, task and entry, with columns of
+    `plots.leaderboard.ranking.rank`.
 
-    Packages may have tracks too. Raises UsageError for an unknown track or one without entries.
+    Raises UsageError for an unknown track or one without entries.
     """
     found = read_track(track, packages)
     frame, goals = rows(found, entries(found, results_dir)), goals_of(found)
@@ -67,7 +68,7 @@ def show(track: Track, results_dir: str | Path, target: Path) -> None:
     frame, goals = rows(track, entries(track, results_dir)), goals_of(track)
     levels = needs_by_level(frame, goals)
     found, pairs = rank(frame, goals, levels, len(track.seeds))
-    told = judged(levels)
+    verdicts = judge_claims(levels)
     for level in found["level"].unique():
         said = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
         console.print(f"{track.name}, level {level}: {said}", style="bold")
@@ -75,24 +76,24 @@ def show(track: Track, results_dir: str | Path, target: Path) -> None:
         tables.print_table(console, list(map(str, text)), text.to_numpy().tolist())
         if found["note"].any():
             console.print("* has a note in ranking.csv, for example that the best step size is the largest tried")
-        console.print(f"{_in_words(pairs[pairs['level'] == level])}\n")
-        some = told[told["level"] == level].drop(columns="level")
-        if not some.empty:
+        console.print(f"{_summarize_pairs(pairs[pairs['level'] == level])}\n")
+        table = verdicts[verdicts["level"] == level].drop(columns="level")
+        if not table.empty:
             console.print(f"Claims of papers, level {level}:")
-            tables.print_table(console, list(some), some.to_numpy().tolist())
+            tables.print_table(console, list(table), table.to_numpy().tolist())
             console.print()
-    publish(track.name, frame, found, pairs, told, goals, levels, target)
+    publish(track.name, frame, found, pairs, verdicts, goals, levels, target)
     console.print(f"tables, pictures and page: {target}")
 
 
-def judged(levels: Levels) -> pd.DataFrame:
+def judge_claims(levels: Levels) -> pd.DataFrame:
     """Judge the claims of methods' papers, see `plots.leaderboard.claims.judge`."""
     listed = yaml.safe_load((CONF / "leaderboard/_claims.yaml").read_text())
     return claims.judge(levels, map(claims.BitsClaim.model_validate, listed))
 
 
-def _in_words(pairs: pd.DataFrame) -> str:
-    """A sentence on the number of pairs with each verdict, and on the runs that it takes to tell any pair apart."""
+def _summarize_pairs(pairs: pd.DataFrame) -> str:
+    """Return a sentence with the number of pairs per verdict, and of the runs that a verdict takes."""
     if pairs.empty:
         return "Only one entry; there is nothing to compare."
     said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
@@ -101,10 +102,10 @@ def _in_words(pairs: pd.DataFrame) -> str:
 
 
 def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.DataFrame]]:
-    """A track's entries and their rows, by name.
+    """Return a track's entries and their rows, by name.
 
-    Your entry replaces the committed one of its name, unless it has fewer seeds. Damaged entries, those of other
-    versions and copies are left out, and it prints why. Raises UsageError if none is left.
+    Your entry replaces the committed one of its name, unless it has fewer seeds. Damaged entries, copies and entries
+    of other versions are left out, and it prints why. Raises UsageError if none is left.
     """
     found: dict[str, tuple[Entry, pd.DataFrame]] = {}
     for folder in _folders(track.name, results_dir):
@@ -127,7 +128,7 @@ def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.
 
 
 def rows(track: Track, found: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.DataFrame:
-    """The judged rows of entries, in the form that `plots.leaderboard.ranking.rank` takes."""
+    """Return the judged rows of entries, in the form that `plots.leaderboard.ranking.rank` takes."""
     parts = []
     for name, (entry, frame) in found.items():
         looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}
@@ -140,7 +141,7 @@ def rows(track: Track, found: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.Da
 def _folders(track: str, results_dir: str | Path) -> list[Path]:
     """The folders of a track's entries, the committed ones first."""
     places = [Path(place, "leaderboard", track) for place in (PLACE, results_dir)]
-    return [folder for place in places for folder in find(place) if folder.parent == place]
+    return [folder for place in places for folder in find_entries(place) if folder.parent == place]
 
 
 def _note(entry: Entry, track: Track) -> str:

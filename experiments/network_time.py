@@ -1,24 +1,23 @@
-"""What a finished study would take on other networks: seconds to a level, over bandwidths and numbers of workers.
+"""Model the training time of finished runs on other networks: seconds to a level, by bandwidth and number of workers.
 
     python -m experiments.network_time task=cifar10/resnet18 y=train_loss level=1.5
     python -m experiments.network_time study=first y=grad_norm level=0.01 network.bandwidth=100,1000
 
-y           a column of metrics.jsonl; level: the value that is to be reached
+y           a column of metrics.jsonl; level: the value to reach
 network.bandwidth     of every link in Mbit/s, several separated by commas
-network.workers       how many there would be, several separated by commas
-network.topology      rank0 | sharded | all_gather, of compressed methods' messages, and others then go by ring;
-                      ring | tree, of the others', and compressed ones then by sharded; several separated by commas
+network.workers       the number of workers, several separated by commas
+network.topology      rank0 | sharded | all_gather for compressed methods, with ring for the others; or ring | tree
+                      for the others, with sharded for compressed methods; several separated by commas
 network.latency       in milliseconds, one way
 network.overlap       true: messages leave while the backward pass runs
-network.computing     milliseconds a round; empty: each method's as measured
+network.computing     milliseconds per round; empty: as measured for each method
 network.inside_bandwidth, network.inside_latency     of links inside groups of workers; empty: as between groups
 task, algorithm, seed, study      choose among the runs, several separated by commas
 results_dir     where the runs lie
 
-Nothing is trained: computing is what was measured, a worker's own share, bits are those counted, and rounds those
-that it took with the run's own number of workers (docs/reports.md has the formulas). Each method has the step size
-that is the fastest on that network. Below the table stands from which to which of these bandwidths each compressed
-method is faster than every uncompressed one.
+Nothing is trained. Computing time is a worker's measured share, bits are counted, and rounds are those of the run
+with its own number of workers (docs/reports.md has the formulas). Each method has its fastest step size on that
+network. Lines below the table give the bandwidths at which each compressed method beats every uncompressed one.
 """
 
 import math
@@ -46,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def show(request: dict[str, str], console: Console) -> None:
-    """Print the tables of a request, one a task.
+    """Print the tables of a request, one per task.
 
-    Raises UsageError for what is not there or not understood, and ValueError where there are no whole runs.
+    Raises UsageError for wrong keys or values, and ValueError if there are no whole runs.
     """
     if not request["level"]:
         raise UsageError("level=: give the value of y to reach, such as y=test_accuracy level=0.9")

@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def plan(**request: object) -> pd.DataFrame:
-    """The entries that reach the level in all runs, the fastest first. Keywords are the keys of the command line.
+    """Return the entries that reach the level in all runs, the fastest first. Keywords are the keys of the command
+    line.
 
     `seconds` has an interval, `low` and `high`. `round`, and `Mbit` of a round both ways, are geometric means. `how`
     chooses the method. `verdict` is recommended, tie or slower. `attrs` has two lists of sentences: `advice` and
@@ -100,7 +101,7 @@ def plan(**request: object) -> pd.DataFrame:
 
 
 def quantity(key: str, text: str, plain: str = "ms") -> float:
-    """A number with a unit, in the unit `plain`: 1Gbit/s is 1000.0 Mbit. Raises UsageError."""
+    """Read a number with a unit, in the unit `plain`: 1Gbit/s is 1000.0 Mbit. Raises UsageError."""
     found = re.fullmatch(r"(\d*\.?\d+(?:e[+-]?\d+)?)([a-z]*)(?:/s)?", text.lower())
     factor = UNITS[plain].get(found[2] or plain.lower()) if found else None
     if not found or not factor:
@@ -110,7 +111,7 @@ def quantity(key: str, text: str, plain: str = "ms") -> float:
 
 
 def layout_of(model: str, d: str) -> Layout:
-    """The parameter tensors of a task's network, or square matrices of d parameters in all. Raises UsageError."""
+    """Return the layout of a task's network, or of square matrices with d parameters in all. Raises UsageError."""
     if bool(model) == bool(d):
         raise UsageError("model=, d=: give one of them, such as model=resnet18 or d=25e6")
     if d:
@@ -133,7 +134,7 @@ def layout_of(model: str, d: str) -> Layout:
 def contenders(
     track: str, level: str, layout: Layout, workers: int, results_dir: str | Path = "results"
 ) -> pd.DataFrame:
-    """What runs need to reach a level, as in `statistics.needs`, for all entries that reach it in every run.
+    """Return what runs need to reach a level, as `statistics.needs` does, for the entries that reach it in every run.
 
     Rounds are those of the entries. Messages are sized for a model of this layout. Some entries sent whole vectors in
     their own runs, such as PowerSGD without a matrix. They are left out if they send less here.
@@ -146,7 +147,7 @@ def contenders(
     needs = levels[int(level) - 1]
     is_there = needs["bits"].notna().groupby("algorithm").all()
     able = [entry for name, (entry, _) in there.items() if is_there.get(name)]
-    parts = {entry.name: _of_model(needs, entry, found, layout, workers) for entry in able}
+    parts = {entry.name: _needs_for_model(needs, entry, found, layout, workers) for entry in able}
     dense = [name for name, part in parts.items() if _were_denser(part)]
     kept = [part for name, part in parts.items() if name not in dense]
     if len(kept) < 2:
@@ -166,13 +167,13 @@ def _were_denser(runs: pd.DataFrame) -> bool:
     return bool((was_dense & sends_less).any())
 
 
-def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, workers: int) -> pd.DataFrame:
-    """What one entry's runs need, with messages sized for a model of this layout.
+def _needs_for_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, workers: int) -> pd.DataFrame:
+    """Return what one entry's runs need, with messages sized for a model of this layout.
 
     Columns `adds` and `is_whole` say whether an all-reduce can add all messages, and whether all are d floats.
     """
     candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
-    cells = candidate.judged({task: chosen.setting for task, chosen in entry.tasks.items()}, entry.seeds[:1])
+    cells = candidate.judged_runs({task: chosen.setting for task, chosen in entry.tasks.items()}, entry.seeds[:1])
     some, parts = tuple(block for block in layout if block.offset < LARGE), []
     d, less = (sum(block.size for block in blocks) for blocks in (layout, some))
     for run in (replace(cell.run, cluster=replace(cell.run.cluster, workers=workers)) for cell in cells):
@@ -195,7 +196,7 @@ def _of_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, w
 
 
 def times(runs: pd.DataFrame, links: Network, compressing: float = 0.0) -> pd.DataFrame:
-    """The rows of `contenders` once for each form of exchange that they can have, with modelled `seconds`.
+    """Return the rows of `contenders` once for each form of exchange that they support, with modelled `seconds`.
 
     compressing: milliseconds per parameter, in rounds with an exchange, for methods that do not always send d floats.
     """
@@ -209,7 +210,7 @@ def times(runs: pd.DataFrame, links: Network, compressing: float = 0.0) -> pd.Da
 
 
 def advise(runs: pd.DataFrame) -> pd.DataFrame:
-    """The table of `plan` from the rows of `times`, each entry by its fastest form, with the advice in `attrs`.
+    """Build the table of `plan` from the rows of `times`, each entry by its fastest form, with the advice in `attrs`.
 
     An entry ties with the fastest if the 95 % interval of their ratio over seeds contains 1, or if it takes less than
     TIE times as long. Among ties it recommends the one that sends d floats in every round, and of those the one with
@@ -244,11 +245,11 @@ def _advice(table: pd.DataFrame, place: int, each: pd.DataFrame, goal: str) -> I
     mine, after = ({**row, "by": FORMS[str(row["form"])]} for row in (table.loc[place], table.drop(place).iloc[0]))
     yield "Take {label} ({how}), {by}: {seconds:.3g} s [{low:.3g}, {high:.3g}] to {goal}.".format(**mine, goal=goal)
 
-    def longer(other: str) -> str:
+    def time_ratio(other: str) -> str:
         ratio = statistics.geometric_interval((each[other] / each[mine["entry"]]).dropna().to_numpy())
         return "takes {:.3g} times as long [{:.3g}, {:.3g}]".format(*ratio)
 
-    yield "Runner-up: {label} ({how}), {by}, {}.".format(longer(after["entry"]), **after)
+    yield "Runner-up: {label} ({how}), {by}, {}.".format(time_ratio(after["entry"]), **after)
     is_plain = table["is_whole"] & (table["period"] == 1)
     if ties := "; ".join(table.loc[table["verdict"] == "tie", "label"]):
         why = "sends all floats in every round" if is_plain[place] else "is the fastest"
@@ -257,7 +258,7 @@ def _advice(table: pd.DataFrame, place: int, each: pd.DataFrame, goal: str) -> I
         rival = table[is_plain].iloc[0]
         spare = (rival["seconds"] - mine["seconds"]) / mine["exchanges"]
         gone = f"The lead is gone if compressing takes {spare:.3g} s more per exchange."
-        yield f"{rival['label']} {longer(rival['entry'])}. {gone}"
+        yield f"{rival['label']} {time_ratio(rival['entry'])}. {gone}"
 
 
 def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, compressing: float) -> list[str]:

@@ -2,9 +2,9 @@
 
     python -m experiments.redraw                    # all of results-reference, a few minutes
     python -m experiments.redraw figure_2 why       # these
-    python -m experiments.redraw out=FOLDER         # where to; results/redrawn unless given
+    python -m experiments.redraw out=FOLDER         # target folder; default results/redrawn
 
-Each figure gets a line: whether the report that its table gives is the committed one. Exit status 1 where one is not.
+A line for each figure says whether its new report equals the committed one. The exit status is 1 if one differs.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def redraw(table: Path, target: Path) -> bool:
-    """Draw one figure from its table; whether the report is the committed one."""
+    """Draw one figure from its table, and return whether its report equals the committed one."""
     frame, figure = committed.load(table)
     findings = publish(frame, figure, target)
     is_same = (target / "report.md").read_text() == (table.parent / "report.md").read_text()

@@ -1,20 +1,19 @@
-"""Every run and claim of a results folder as one HTML page, which needs no network and no account; or their rows, or
-tables for a paper.
+"""Write the runs and claims of a results folder as one HTML page that works offline, as rows, or as LaTeX tables.
 
     python -m experiments.report                                    # results/report.html
     python -m experiments.report task=logreg/a9a algorithm=cd_adam,ef21 out=comparison.html
     python -m experiments.report study=first out=tables.tex
 
-results_dir    where the runs lie
-out            a page (.html; report.html in the results folder unless said), every row with the settings in which
-               runs differ (.csv), or tables for LaTeX (.tex): best step sizes, where they end, and bits to levels
-study          a sweep's or figure's name, whose runs alone are meant
-task, algorithm, seed, state      one, or several separated by commas; all that are there unless said
+results_dir    the folder of the runs
+out            a page (.html; default: report.html in the results folder), every row with the settings in which runs
+               differ (.csv), or LaTeX tables (.tex): best step sizes, final values, and bits to levels
+study          only the runs of this sweep or figure
+task, algorithm, seed, state      one, or several separated by commas; default: all
 x, y           of tables: bits | bits_up | bits_down | rounds | epochs | seconds | modelled_seconds,
-               and a column of metrics.jsonl, the one that step sizes are selected by unless said
+               and a column of metrics.jsonl; default: the one that selects step sizes
 network.bandwidth, network.latency, network.topology, network.overlap, network.computing,
 network.workers, network.inside_bandwidth, network.inside_latency
-               what modelled seconds are of, as for plots.plot
+               the network of modelled seconds, as for plots.plot
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,18 +31,18 @@ DEFAULTS = {"results_dir": "results", "out": "", **dict.fromkeys(CHOOSING, ""), 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     with open_request("experiments.report", __doc__, arguments, DEFAULTS) as request:
-        print(write(request, require_folder("results_dir", request["results_dir"]) / "report.html", WRITES))
+        print(write(request, require_folder("results_dir", request["results_dir"]) / "report.html", WRITERS))
 
 
 def _check_no_axes(request: Mapping[str, str]) -> None:
-    """Raise UsageError for axes of what has none."""
+    """Raise UsageError if x or y is set, which only tables take."""
     if (request["x"], request["y"]) != (DEFAULTS["x"], DEFAULTS["y"]):
         raise UsageError("x, y: only tables take them; leave them out, or give out=tables.tex")
 
 
-def _page(request: Mapping[str, str], target: Path) -> str:
+def _write_page(request: Mapping[str, str], target: Path) -> str:
     _check_no_axes(request)
-    from plots.page.page import as_html, page_data, read_figures  # which takes a second to import
+    from plots.page.page import as_html, page_data, read_figures  # takes a second to import
 
     place, seen_from = Path(request["results_dir"]), target.parent
     runs = find.choose_runs(place, **{key: request[key] for key in CHOOSING})
@@ -54,7 +53,7 @@ def _page(request: Mapping[str, str], target: Path) -> str:
     return f"{len(runs)} run{'s' * (len(runs) != 1)}"
 
 
-def _rows(request: Mapping[str, str], target: Path) -> str:
+def _write_rows(request: Mapping[str, str], target: Path) -> str:
     _check_no_axes(request)
     from plots.runs.network import modelled_seconds
     from plots.runs.results import results
@@ -65,9 +64,9 @@ def _rows(request: Mapping[str, str], target: Path) -> str:
     return "rows"
 
 
-def _tables(request: Mapping[str, str], target: Path) -> str:
+def _write_tables(request: Mapping[str, str], target: Path) -> str:
     from plots.latex import latex_tables
-    from plots.plot import axis, choose_rows  # which, with what it imports, takes a second
+    from plots.plot import axis, choose_rows  # takes a second to import
 
     x, frame = axis(request), choose_rows(request)
     tables = latex_tables(frame, request["y"], x)
@@ -76,7 +75,7 @@ def _tables(request: Mapping[str, str], target: Path) -> str:
     return "tables"
 
 
-WRITES: dict[str, Write] = {".html": _page, ".csv": _rows, ".tex": _tables}
+WRITERS: dict[str, Write] = {".html": _write_page, ".csv": _write_rows, ".tex": _write_tables}
 """What the command writes, by a file's ending."""
 
 

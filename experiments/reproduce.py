@@ -5,14 +5,13 @@
     python -m experiments.reproduce figure=figure_3 budget=quick seeds=[0,1,2]
     python -m experiments.reproduce figure=figure_3 jobs=2 ranks=2
 
-`figure`, `budget` and `seeds` are about the figure, the keys of `LaunchConfig` about how its runs start; all other
-keys go to every run: python -m experiments.run --help. Budgets are `full`, the paper's setting, `large` and
-`medium`, the paper's rounds with a smaller network, and `quick`, a check of the pipeline. `auto` takes the largest
-that this machine does in two hours, by a few rounds of each. Finished runs are used as they are, interrupted ones go
-on.
+`figure`, `budget` and `seeds` choose the figure, and keys of `LaunchConfig` say how its runs start. All other keys go
+to every run: python -m experiments.run --help. Budgets are `full` (the paper's setting), `large` and `medium` (the
+paper's rounds with a smaller network) and `quick` (a check of the pipeline). `auto` times a few rounds of each and
+takes the largest that this machine trains in two hours. Finished runs are used again, and interrupted ones resume.
 
-What is written lies in <results_dir>/figures/<name>/, with the budget and the overrides that change the figure in the
-folder's name. Where runs of a larger budget are committed (results-reference), their verdicts come first.
+The folder is <results_dir>/figures/<name>/; its name also has the budget and the overrides that change the figure. If
+runs of a larger budget are committed (results-reference), their verdicts come first.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from experiments.config.compose import CONF, choices, packages_of, parse, resolv
 from experiments.config.messages import refuse_misspelt
 from experiments.config.run import launch_of
 from experiments.config.schema import UNCHANGING, LaunchConfig, Reproduction, RunConfig
-from experiments.figures.configuration import asked_of, read
+from experiments.figures.configuration import read_figure, reproduction_of
 from experiments.figures.runs import combinations, runs_of
 from experiments.orchestration.processes import start_server
 
@@ -45,15 +44,15 @@ if TYPE_CHECKING:
     from plots.figure.spec import Figure
 
 OWN = [one.name for kind in (Reproduction, LaunchConfig) for one in fields(kind)]
-"""The keys that are not those of the runs."""
+"""Keys of the command itself, not of its runs."""
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="reproduce")
 def application(composed: DictConfig) -> None:
-    """One figure. Hydra calls it."""
+    """Reproduce one figure. Hydra calls this."""
     with exit_with_message():
         config = resolve(composed)
-        asked, launch = asked_of(config), launch_of(config, is_sweep=False)
+        asked, launch = reproduction_of(config), launch_of(config, is_sweep=False)
         packages = packages_of(HydraConfig.get().overrides.task)
         for name in set(asked.packages) - set(packages):
             raise UsageError(f"packages=[{name}]: only the command line may allow a package: add packages=[{name}]")
@@ -63,28 +62,28 @@ def application(composed: DictConfig) -> None:
 
             return choose_budget(candidates, asked.overrides, packages, launch, partial(print, file=sys.stderr))
 
-        figure = read(asked, pick)
+        figure = read_figure(asked, pick)
         if launch.jobs != 1 and not launch.dry_run and not is_launched():
-            start_server()  # which imports on another core while the runs are composed
+            start_server()  # it imports on another core while the runs are composed
         runs = runs_of(figure, asked.overrides, packages)
         resume_collection()
         if figure.held_out is not None:
-            done, runs = _in_two_steps(figure, asked.overrides, packages, launch)
+            done, runs = _run_in_two_steps(figure, asked.overrides, packages, launch)
         else:
-            done = _brought_to_end(figure, runs, launch)
+            done = _run_missing(figure, runs, launch)
         if done:
             places = {identity.folder(run): run for run in runs}
             _draw(places, figure, _folder(figure, asked, runs[0]))
 
 
 def _draw(places: Mapping[Path, RunConfig], figure: Figure, target: Path) -> None:
-    from experiments.figures.committed import report_beside
+    from experiments.figures.committed import report_committed
     from plots.figure.publish import print_tallies, publish, rows_of
 
     displays = {place: (run.task.display, run.algorithm.display) for place, run in places.items()}
     findings = publish(rows_of(places, figure, displays), figure, target)
     console = Console()
-    report_beside(figure, target, console)
+    report_committed(figure, target, console)
     if figure.claims:
         print_tallies(findings, figure, console)
     console.print(f"figure, curves and report: {target}", soft_wrap=True, highlight=False)
@@ -95,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def move_overrides(overrides: Sequence[str]) -> list[str]:
-    """A command line's overrides with those of the runs moved into one of `overrides`. Raises UsageError."""
+    """Move the overrides of runs into one override of the key `overrides`. Raises UsageError."""
     for text in overrides:
         if parse(text).is_sweep_override():
             raise UsageError(f"{text}: a figure takes no sweeps; for several seeds write seeds=[0,1]")
@@ -103,29 +102,29 @@ def move_overrides(overrides: Sequence[str]) -> list[str]:
     if value_of("figure", own) is None:
         refuse_misspelt(of_runs, [*OWN, *(one.name for one in fields(RunConfig))], [CONF])
         raise UsageError(f"figure: which one? figure={', '.join(choices('figure', [CONF]))}")
-    # as elements of a list in Hydra's grammar, with nothing in them that would be filled in there
+    # as list elements in Hydra's grammar, escaped so that Hydra interpolates nothing in them
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]
     return [*own, f"overrides=[{','.join(quoted)}]"] if quoted else own
 
 
-def _in_two_steps(
+def _run_in_two_steps(
     figure: Figure, overrides: Sequence[str], packages: list[str], launch: LaunchConfig
 ) -> tuple[bool, list[RunConfig]]:
-    """Run what is missing where step sizes are chosen on a seed of their own. Whether to draw it, and the runs."""
+    """Run the trials of step sizes, then the judged runs. Return whether to draw the figure, and its runs."""
     from experiments.figures import held_out
 
     first = held_out.trials(figure, overrides, packages)
-    if not launch.dry_run and not _brought_to_end(first, runs_of(first, (), packages), launch):
+    if not launch.dry_run and not _run_missing(first, runs_of(first, (), packages), launch):
         return False, []
     both, is_known = held_out.both_steps(figure, overrides, packages)
     if not is_known:
         print(f"more runs follow, with the best step sizes by seed {figure.held_out}", file=sys.stderr)
     runs = runs_of(both, (), packages)
-    return _brought_to_end(both, runs, launch), runs
+    return _run_missing(both, runs, launch), runs
 
 
-def _brought_to_end(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
-    """Run what is missing. Returns whether this process is to draw it."""
+def _run_missing(figure: Figure, runs: list[RunConfig], launch: LaunchConfig) -> bool:
+    """Run what is missing. Return whether this process draws the figure."""
     from experiments.orchestration.study import cells
     from experiments.orchestration.sweep import run_all
 

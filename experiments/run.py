@@ -3,12 +3,11 @@
     python -m experiments.run algorithm=cd_adam task=logreg/a9a lr=0.003
     python -m experiments.run algorithm=cd_adam lr=[0.001,0.003]        a grid of step sizes, trained as one batch
     python -m experiments.run -m algorithm=cd_adam,ef21 seed=0,1,2 jobs=2      six runs, two at once
-    python -m experiments.run sweep=step_sizes                          a sweep kept in conf/sweep
+    python -m experiments.run sweep=step_sizes                          a sweep of conf/sweep
     torchrun --standalone --nproc-per-node=4 -m experiments.run         the workers over four processes
 
-A Hydra application: --help lists the groups and keys, --cfg job prints a configuration, and what Hydra's
-documentation says of overrides, sweeps, launchers and completion holds. Finished runs are skipped, interrupted ones
-go on where they were.
+This is a Hydra application: --help lists the groups and keys, --cfg job prints a configuration, and Hydra's
+overrides, sweeps, launchers and completion work. Finished runs are skipped, and interrupted ones resume.
 """
 
 from contextlib import nullcontext
@@ -21,22 +20,22 @@ from omegaconf import DictConfig
 from common.errors import exit_with_message
 from experiments.config.application import resume_collection, start
 from experiments.config.compose import CONF, packages_of, resolve
-from experiments.config.run import launch_of, read, refuse_ignored_epochs
+from experiments.config.run import launch_of, read_run, refuse_ignored_epochs
 from experiments.orchestration.processes import start_server
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def application(composed: DictConfig) -> float | None:
-    """One run. Hydra calls it, or one of Hydra's launchers, to which an error is a run that failed.
+    """Train one run. Hydra or one of its launchers calls this; a launcher counts an error as a failed run.
 
-    In a sweep it returns the value that sweepers select by; NaN if the run cannot win.
+    In a sweep it returns the value that sweepers select by, or NaN if the run cannot win.
     """
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
         config = resolve(composed)
         refuse_ignored_epochs(command.overrides.task)
-        run = read(config, packages_of(command.overrides.task))
-        # torch, once the configuration is known to be right
+        run = read_run(config, packages_of(command.overrides.task))
+        # these import torch, once the configuration is valid
         from experiments.orchestration.sweep import train
         from experiments.training.build import check_direction
 

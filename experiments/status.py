@@ -1,13 +1,13 @@
-"""Every run below a results folder: its state, how far it is, and where it lies. Nothing is changed.
+"""List every run below a results folder: its state, progress and folder. It changes nothing.
 
     python -m experiments.status
     python -m experiments.status results other/results
     python -m experiments.status study=first algorithm=cd_adam,ef21 state=failed,interrupted
 
 study, task, algorithm, seed and state choose among the runs, several separated by commas. State is one of finished,
-running, interrupted, failed, gone (it says running, but no process has it any more), missing (written down by a
-sweep, never begun) and damaged. The metric is the last one of the best step size, by what the task selects step sizes
-by. Away from a terminal every run is one line, its columns separated by tabs, the last of which is its folder.
+running, interrupted, failed, gone (it says running, but its process has ended), missing (listed by a sweep, never
+begun) and damaged. The metric is the one that selects step sizes, at the last row of the best step size. Outside a
+terminal every run is one line: columns separated by tabs, the folder last.
 """
 
 import time
@@ -20,7 +20,7 @@ from rich.console import Console
 from common import tables
 from common.errors import escape_controls
 from common.progress import format_duration
-from experiments.run_store.code import changes, listed
+from experiments.run_store.code import find_edits, join_edits
 from plots.request import parse, parse_words, report_errors, require_folder
 from plots.runs.columns import higher_is_better
 from plots.runs.find import CHOOSING, find, select
@@ -28,7 +28,7 @@ from plots.runs.read import STATES, RunRecord
 from plots.runs.variants import settings
 
 COLUMNS = ("state", "rounds", "bits", "metric", "left", "task", "algorithm", "n", "seed", "lr", "settings")
-"""Of the table, before where a run lies."""
+"""Columns of the table, before the run's folder or id."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def show(runs: Sequence[RunRecord], console: Console) -> None:
-    """Print the table of some runs, what their errors are, and how many are in which state."""
-    whole = not console.is_terminal  # where a line is as long as it likes
+    """Print a table of runs, their errors, and the number of runs in each state."""
+    whole = not console.is_terminal  # lines may have any length there
     readable = sorted(
         (run for run in runs if run.config),
         key=lambda run: (run.task, run.algorithm, run.workers, run.seed, run.lrs, str(run.folder)),
@@ -72,7 +72,7 @@ def _cells(run: RunRecord, differing: str) -> list[str]:
     lrs = [f"{lr:g}" for lr in run.lrs]
     lr = " ".join(lrs) if len(lrs) < 4 else f"{lrs[0]} … {lrs[-1]}"
     done = run.rounds if run.is_finished else run.round
-    left = _left(run)
+    left = _seconds_left(run)
     cells = (
         run.last[-1].get("bits") if run.last else None, _metric(run), left and format_duration(left), run.task,
         run.algorithm, run.workers, run.seed, lr or None, differing or None,
@@ -88,8 +88,8 @@ def _metric(run: RunRecord) -> str | None:
     return f"{name} {(max if higher_is_better(name) else min)(values):.4g}"
 
 
-def _left(run: RunRecord) -> float | None:
-    """Seconds for the rounds that are left at the pace of those since the run was begun or resumed."""
+def _seconds_left(run: RunRecord) -> float | None:
+    """Estimate the seconds left from the pace since the run began or resumed."""
     if run.state != "running" or not run.last:
         return None
     begin = datetime.fromisoformat(run.status["time"]).timestamp()
@@ -104,8 +104,8 @@ def _left(run: RunRecord) -> float | None:
 def _other_code(runs: Sequence[RunRecord]) -> list[str]:
     lines: Counter[str] = Counter()
     for code, count in Counter(tuple(run.code.items()) for run in runs).items():
-        if edits := changes(dict(code)):
-            lines[listed(edits)] += count
+        if edits := find_edits(dict(code)):
+            lines[join_edits(edits)] += count
     return [f"{count} of {len(runs)} runs are of other code: {edits}" for edits, count in lines.most_common()]
 
 

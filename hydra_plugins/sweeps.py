@@ -1,4 +1,4 @@
-"""Sweeps: the grid, its runs in processes of their own on this machine, and what is said of them at the end."""
+"""Hydra plugins for sweeps: a grid sweeper, a launcher of local processes, and a final report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.application import resume_collection
 from experiments.config.compose import Config, compose, packages_of, resolve, split
-from experiments.config.run import LAUNCH, launch_of, read
+from experiments.config.run import LAUNCH, launch_of, read_run
 from experiments.config.schema import RunConfig
 from experiments.orchestration.processes import start_server
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from experiments.orchestration.study import Cell
 
 _launched: list[tuple[list[Cell], list[Cell]]] = []
-"""The batches of this command's runs, each with those of them that failed."""
+"""Batches of this command's cells, each with the failed ones."""
 
 
 class Grid(BasicSweeper):
-    """Hydra's own sweeper, but that a cell that is wrong anywhere is found before the first is started, with any
-    launcher, and that it leaves no multirun.yaml, of which the study's folder says more."""
+    """Hydra's basic sweeper, which checks every configuration before the first run starts, with any launcher. It
+    writes no multirun.yaml, because the study's folder says more."""
 
     def sweep(self, arguments: list[str]) -> list[object]:
         assert self.hydra_context is not None
@@ -41,21 +41,21 @@ class Grid(BasicSweeper):
             [*self._parse_config(), *arguments]
         )
         batches = self.split_arguments(overrides, self.max_batch_size)
-        if not isinstance(self.launcher, Processes):  # which does so itself
+        if not isinstance(self.launcher, Processes):  # which reads them itself
             composed = _compose([line for batch in batches for line in batch], self.config)
             with exit_with_message():
                 _read(composed, self.config)
         for batch in batches:
             jobs = self.launcher.launch(batch, initial_job_idx=len(returned))
-            returned += [job.return_value for job in jobs]  # which raises the error of one that failed
+            returned += [job.return_value for job in jobs]  # raises the error of a failed job
         return returned
 
 
 class Processes(Launcher):
-    """Runs what is not finished, `jobs` at once, and lists what failed.
+    """A launcher that runs unfinished cells, `jobs` at once, and lists the failed ones.
 
-    A sweeper that searches gets the value of `select` of each run. It gets NaN for a failed run, and takes that for a
-    failed trial. `Study` then ends the command with status 1.
+    A searching sweeper gets each run's value of `select`. It gets NaN for a failed run, which counts as a failed
+    trial. `Study` then ends the command with status 1.
     """
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -64,8 +64,8 @@ class Processes(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         lines = [list(line) for line in job_overrides]
         if not self._config.dry_run:
-            start_server()  # which imports on another core while the runs are composed
-        # Outside, for the application explains what Hydra raises.
+            start_server()  # it imports on another core while the runs are composed
+        # Outside the block, because the application explains Hydra's errors.
         composed = _compose(lines, self._config)
         with exit_with_message():
             configs, runs = _read(composed, self._config)
@@ -73,7 +73,7 @@ class Processes(Launcher):
                 if any(one[key] != configs[0][key] for one in configs):
                     raise UsageError(f"{key}: must be the same for all runs of a sweep")
             launch = launch_of(configs[0])
-            # torch, once every configuration is known to be right
+            # these import torch, once every configuration is valid
             from experiments.orchestration.study import cells
             from experiments.orchestration.sweep import sweep
             from experiments.training.build import check_direction
@@ -96,17 +96,17 @@ class Study(Callback):
     """Hydra's callback before and after the runs of a sweep."""
 
     def on_multirun_start(self, config: DictConfig, **others: Any) -> None:
-        """Refuse to plan what follows from results."""
+        """Refuse dry_run for a search, because its runs depend on results."""
         with exit_with_message():
             if config.dry_run and _searches(config):
                 sweeper = config.hydra.runtime.choices["hydra/sweeper"]
                 raise UsageError(
-                    f"dry_run=true: what hydra/sweeper={sweeper} tries follows from results, which a plan "
-                    "has none of; plan one of its runs, without -m"
+                    f"dry_run=true: hydra/sweeper={sweeper} chooses runs by results, so they cannot be planned; plan "
+                    "one of its runs, without -m"
                 )
 
     def on_multirun_end(self, config: DictConfig, **others: Any) -> None:
-        """Print the best step sizes over all runs of the study; leave with status 1 where a run failed."""
+        """Print the best step sizes over all runs of the study. Exit with status 1 if a run failed."""
         batches, _launched[:] = list(_launched), []
         if not batches:
             return
@@ -120,12 +120,12 @@ class Study(Callback):
 
 
 def _searches(config: DictConfig) -> bool:
-    """Whether the sweeper's runs follow from the results of earlier ones."""
+    """Whether the sweeper chooses runs by the results of earlier ones."""
     return config.hydra.runtime.choices["hydra/sweeper"] not in ("grid", "basic")
 
 
 def _compose(lines: Sequence[Sequence[str]], config: DictConfig) -> list[DictConfig]:
-    """The configuration of each run of a sweep, with the sweep's search path and resolved values (the time)."""
+    """Compose the configuration of each run, with the sweep's search path and resolved values, such as the time."""
     sources = [text for text in config.hydra.overrides.hydra if text.startswith("hydra.searchpath=")]
     composed = [compose([*sources, *line], config.hydra.job.config_name) for line in lines]
     for one in composed:
@@ -136,7 +136,7 @@ def _compose(lines: Sequence[Sequence[str]], config: DictConfig) -> list[DictCon
 def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[RunConfig]]:
     configs = [resolve(one) for one in composed]
     packages = packages_of(config.hydra.overrides.task)
-    runs = [read(one, packages) for one in configs]
+    runs = [read_run(one, packages) for one in configs]
     if not runs:
         raise UsageError("no run in this sweep: glob(...) matches no choice")
     return configs, runs
@@ -150,7 +150,7 @@ def _flags(config: DictConfig) -> list[str]:
 
 
 def _name(config: DictConfig) -> str:
-    """What a sweep without a `study` is called: the same for the same command line, however it is started."""
+    """Name a sweep that has no `study`. Equal command lines give equal names, however they are started."""
     overrides = sorted(split(config.hydra.overrides.task, LAUNCH)[1])
     digest = hashlib.sha256(" ".join([*_flags(config), *overrides]).encode()).hexdigest()[:8]
     return f"{config.hydra.runtime.choices.get('sweep') or 'sweep'}-{digest}"

@@ -1,9 +1,9 @@
-"""Where Hydra finds what a class or function can be called with: the group `target`.
+"""A config source for the group `target`: the options of a class or function, with their defaults.
 
     defaults: [/target@_here_: algorithms.compressors.TopK]
 
-in a file of conf/ gives `_target_` and every option of that class whose default is a plain value, so that a default
-stands once, in the class.
+in a file of conf/ sets `_target_` and every option of that class with a plain default. So a default is written once,
+in the class.
 """
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -19,7 +19,7 @@ _GROUP = "target/"
 
 
 class TargetPath(SearchPathPlugin):
-    """So that Hydra looks there, whatever the primary configuration."""
+    """Adds the source to Hydra's search path, whatever the primary configuration."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for package in PACKAGES:
@@ -27,7 +27,7 @@ class TargetPath(SearchPathPlugin):
 
 
 class TargetSource(ConfigSource):
-    """The scheme `target://`, followed by the package that the classes are of."""
+    """Reads `target://PACKAGE`: classes and functions of one package."""
 
     @staticmethod
     def scheme() -> str:
@@ -45,7 +45,7 @@ class TargetSource(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         target = config_path.removeprefix(_GROUP).removesuffix(".yaml")
         try:
-            found = Classes([self.path]).imported({"_target_": target}, target)
+            found = Classes([self.path]).import_target({"_target_": target}, target)
             config = OmegaConf.create({"_target_": target, **defaults(found)})
         except UsageError as error:
             raise ConfigLoadError(str(error)) from error

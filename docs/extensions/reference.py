@@ -110,7 +110,7 @@ def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _in_words(one: Field[Any]) -> str:
-    about, limits = schema.about(one), schema.limits(one.type)
+    about, limits = schema.spec_of(one), schema.limits(one.type)
     parts = [f"{about.unit}: {about.help}" if about.unit else about.help]
     parts += [f"One of {', '.join(limits)}."] if len(limits) > 1 else [f"{limit}." for limit in limits]
     parts += ["Not part of a run's identity."] * (about.affects in ("place", "look"))

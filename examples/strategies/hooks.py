@@ -6,25 +6,25 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
 from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 
-from experiments.external.strategy import Carrier, Hooked
+from experiments.external.strategy import Carrier, HookStrategy
 
 
 def torch_allreduce(
     carrier: Carrier,
     momentum: float = 0.0,  # of torch.optim.SGD
     weight_decay: float = 0.0,  # λ, likewise
-) -> Hooked:
+) -> HookStrategy:
     """All-reduce gradients uncompressed."""
-    return Hooked(carrier, allreduce_hook, None, _sgd(momentum, weight_decay))
+    return HookStrategy(carrier, allreduce_hook, None, _sgd(momentum, weight_decay))
 
 
 def torch_fp16(
     carrier: Carrier,
     momentum: float = 0.0,  # of torch.optim.SGD
     weight_decay: float = 0.0,  # λ, likewise
-) -> Hooked:
+) -> HookStrategy:
     """All-reduce gradients in half precision."""
-    return Hooked(carrier, fp16_compress_hook, None, _sgd(momentum, weight_decay))
+    return HookStrategy(carrier, fp16_compress_hook, None, _sgd(momentum, weight_decay))
 
 
 def torch_powersgd(
@@ -33,10 +33,10 @@ def torch_powersgd(
     start: int = 2,  # rounds of uncompressed all-reduce at the start; at least 2
     momentum: float = 0.0,  # of torch.optim.SGD
     weight_decay: float = 0.0,  # λ, likewise
-) -> Hooked:
+) -> HookStrategy:
     """PowerSGD, with torch's default error feedback and warm start."""
     state = PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=start)
-    return Hooked(carrier, powerSGD_hook, state, _sgd(momentum, weight_decay))
+    return HookStrategy(carrier, powerSGD_hook, state, _sgd(momentum, weight_decay))
 
 
 def _sgd(momentum: float, weight_decay: float) -> partial[torch.optim.SGD]:

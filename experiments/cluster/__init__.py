@@ -1,1 +1,1 @@
-"""Where the three phases of a round happen."""
+"""Clusters run the three phases of a round."""

@@ -1,4 +1,4 @@
-"""The round of an algorithm for the workers of this process, and all n workers and the server in one process."""
+"""Rounds of an algorithm for this process's workers, and a simulation of all n workers and the server."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ class ClusterState:
 
 
 class Cluster(ABC):
-    """n workers and a server, of which this process has the workers `ids` and the server, or a part of it, or none.
+    """n workers and a server. This process has the workers `ids`, and the server, a part of it, or none.
 
-    is_first: whether this process is the one that measures. cuts: where the coordinates are cut into the parts of the
-    server, of which the first processes have one each: 0, …, d; None where a process has all of it.
+    is_first: whether this process measures. cuts: 0, …, d, where the coordinates are cut into the server's parts, one
+    for each of the first processes; None if one process has the whole server.
     participation: which groups send in a round; None: all of them.
 
     group_size: how many neighbouring workers form a group. They average their gradients uncompressed. To the
@@ -65,11 +65,11 @@ class Cluster(ABC):
         return ClusterState(workers, server=self.start_server(x), replica=self._sender.start_replica(x))
 
     def start_server(self, x: Tensor) -> ServerState | None:
-        """The server's state before round 1, as far as it is here, for parameters x [*T, d]."""
+        """Return this process's part of the server's state before round 1, for parameters x [*T, d]."""
         return self._sender.start_server(x)
 
-    def served(self, vectors: Tensor) -> Tensor:
-        """The coordinates of vectors [*T, d] of which this process is the server."""
+    def server_part(self, vectors: Tensor) -> Tensor:
+        """Return the coordinates of vectors [*T, d] for which this process is the server."""
         return vectors
 
     def group_mean(self, gradients: Tensor) -> Tensor:
@@ -88,9 +88,9 @@ class Cluster(ABC):
         return models.repeat_interleave(len(self.ids) // len(self.groups), -2)
 
     def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
-        """Round t (from 1) with the gradients [*T, G, d] of this process's groups; `state` itself stays as it was.
+        """Return the state after round t (from 1) with the gradients [*T, G, d] of this process's groups.
 
-        Raises LostContact where another process is gone.
+        `state` itself is not changed. Raises LostContact if another process is gone.
         """
         gradients = gradients.contiguous()  # a sum's last bit depends on how its terms lie in memory
         workers, server, replica = state.workers, state.server, state.replica
@@ -111,7 +111,7 @@ class Cluster(ABC):
     def _send(
         self, stage: Stage, gradients: Tensor, workers: WorkerState, replica: ReplicaState, lr: float | Tensor, t: int
     ) -> Sent:
-        """The messages of this process that reach the server in round t, and its workers after they sent."""
+        """Return this process's messages that reach the server in round t, and its workers after they sent."""
 
         def send(gradients: Tensor, workers: WorkerState) -> Sent:
             return stage.worker(gradients, workers, replica, lr, t, self.seed)
@@ -122,7 +122,7 @@ class Cluster(ABC):
         return send_some(send, gradients, workers, self.participation.senders(t), arrivals)
 
     def model(self, state: ClusterState) -> Tensor | None:
-        """The model [*T, d] that is measured; None where only the first process knows it. Raises LostContact."""
+        """Return the measured model [*T, d]; None if only the first process knows it. Raises LostContact."""
         if self.algorithm.has_common_model:
             return state.replica.x
         assert state.workers.x is not None
@@ -130,20 +130,20 @@ class Cluster(ABC):
 
     @abstractmethod
     def mean(self, vectors: Tensor) -> Tensor | None:
-        """The mean [*T, d] over all groups of vectors [*T, G, d]; None where this process is not the first.
+        """Return the mean [*T, d] over all groups of vectors [*T, G, d]; None if this process is not the first.
 
-        For measurements alone: nothing of it is communication of the algorithm. Raises LostContact.
+        It is only for measurements, and counts as no communication. Raises LostContact.
         """
 
     def aggregate(self, state: ClusterState) -> Tensor | None:
-        """ĝ [*T, d] of a server of which each process gives its part, likewise."""
+        """Return ĝ [*T, d], likewise. Each process gives its server's part."""
         return state.server.aggregate if state.server else None
 
     @abstractmethod
     def _exchange(
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
-        """What comes down for what this process's workers send up, and the server's new state."""
+        """Exchange messages with the server. Return its message and its new state."""
 
 
 class Simulated(Cluster):

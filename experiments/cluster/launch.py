@@ -1,4 +1,4 @@
-"""How this process was launched: alone, by torchrun or by SLURM; and joining the others."""
+"""Read how this process was launched (alone, by torchrun or by SLURM), and join the other ranks."""
 
 import gc
 import os
@@ -22,13 +22,13 @@ from common.signals import handle
 from experiments.cluster.ranks import Group, Ranks, deadline, shares
 
 _PATIENCE = 3.0  # seconds beyond the time-out, for an answer that is under way
-_kept: list[object] = []  # process groups that something holds for longer
+_kept: list[object] = []  # process groups that are still in use
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What the launcher told this process."""
+    """The place of this process in its launch."""
 
     rank: int
     size: int
@@ -38,7 +38,7 @@ class Launch:
     port: int
 
     def check(self, workers: int, groups: int | None = None) -> None:
-        """Raise UsageError where there are more ranks than workers, or ranks cannot share the groups."""
+        """Raise UsageError if there are more ranks than workers, or ranks cannot share the groups."""
         if workers < self.size:
             raise UsageError(
                 f"cluster.workers={workers}: too few for {self.size} ranks, because each needs one or more; start "
@@ -47,19 +47,19 @@ class Launch:
         shares(workers, self.size, groups)
 
 
-def launch() -> Launch | None:
-    """What torchrun's or SLURM's environment says; None for a process started alone.
+def read_launch() -> Launch | None:
+    """Read torchrun's or SLURM's environment; None for a process started alone.
 
-    Raises UsageError where that environment is incomplete.
+    Raises UsageError if that environment is incomplete.
     """
     try:
         if "TORCHELASTIC_RUN_ID" in os.environ or {"RANK", "WORLD_SIZE"} <= os.environ.keys():
-            rank, size, local_rank, local_size, port = map(_number, _OF_TORCHRUN)
+            rank, size, local_rank, local_size, port = map(_read_number, _OF_TORCHRUN)
             if not 0 <= rank < size:
                 raise ValueError(f"RANK={rank} with WORLD_SIZE={size}")
             found = Launch(rank, size, local_rank, local_size, os.environ["MASTER_ADDR"], port)
         elif int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1:  # set by srun alone, and 1 for an interactive shell
-            found = _slurm()
+            found = _read_slurm()
         else:
             return None
         if not 0 < found.port < 2**16:
@@ -71,31 +71,31 @@ def launch() -> Launch | None:
         raise UsageError(f"the launcher's environment is damaged: {error}; start by torchrun or srun") from error
 
 
-def _number(name: str) -> int:
+def _read_number(name: str) -> int:
     return int(os.environ[name])
 
 
-def _slurm() -> Launch:
+def _read_slurm() -> Launch:
     """Every task of a job step is a rank. Rank 0 runs on the step's first machine."""
     # The port is the same for all tasks of a step, and another one for another step of the same machine.
-    port = 20000 + (_number("SLURM_JOB_ID") * 7 + _number("SLURM_STEP_ID")) % 12000
+    port = 20000 + (_read_number("SLURM_JOB_ID") * 7 + _read_number("SLURM_STEP_ID")) % 12000
     # Of the machines `gpu[07-09,12],login1` the first is gpu07; of `4(x2),3` tasks the machines have 4, 4 and 3.
     machines = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", os.environ["SLURM_STEP_NODELIST"])
     groups = re.findall(r"(\d+)(?:\(x(\d+)\))?", os.environ["SLURM_STEP_TASKS_PER_NODE"])
     tasks = [int(count) for count, times in groups for _ in range(int(times or 1))]
     return Launch(
-        rank=_number("SLURM_PROCID"),
-        size=_number("SLURM_STEP_NUM_TASKS"),
-        local_rank=_number("SLURM_LOCALID"),
-        local_size=tasks[_number("SLURM_NODEID")],
+        rank=_read_number("SLURM_PROCID"),
+        size=_read_number("SLURM_STEP_NUM_TASKS"),
+        local_rank=_read_number("SLURM_LOCALID"),
+        local_size=tasks[_read_number("SLURM_NODEID")],
         address=os.environ.get("MASTER_ADDR") or re.sub(r"\[(\w+)[^\]]*\]", r"\1", machines[0]),
         port=int(os.environ.get("MASTER_PORT", port)),
     )
 
 
 def _compare_sizes(store: Store, place: Launch) -> None:
-    """Raise UsageError where ranks were started as parts of different numbers of ranks."""
-    first = int(store.get("0")) if place.rank else place.size  # before rank 0, whose store it is, may leave
+    """Raise UsageError if ranks were started with different numbers of ranks."""
+    first = int(store.get("0")) if place.rank else place.size  # first, because rank 0 may leave with its store
     store.set(str(place.rank), str(place.size))
     for other in [0] if place.rank else range(1, place.size):
         theirs = int(store.get(str(other))) if other else first
@@ -107,11 +107,10 @@ def _compare_sizes(store: Store, place: Launch) -> None:
 
 @contextmanager
 def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ranks]:
-    """The ranks of this launch, connected while the with-block runs: gloo for CPU tensors, NCCL for a GPU's.
+    """Connect the ranks of this launch for the with-block: gloo for CPU tensors, NCCL for a GPU's.
 
-    timeout: seconds after which a collective that was not answered ends the run.
-    Raises RunError where the others cannot be reached, and instead of an error by a time-out one that names those
-    ranks that did not answer.
+    timeout: seconds after which an unanswered collective ends the run.
+    Raises RunError if the others cannot be reached. After a time-out the error names the ranks that did not answer.
     """
     if place is None:
         yield Ranks()
@@ -120,12 +119,12 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
         torch.cuda.set_device(device)
     unreachable = (
         f"the other ranks could not be reached at {place.address}:{place.port} ({{}}); check that all "
-        f"{place.size} were started, that their machines can reach this port, and, where a machine's own name "
+        f"{place.size} were started, that their machines can reach this port, and, if a machine's own name "
         "leads to 127.0.0.1, that GLOO_SOCKET_IFNAME is its network interface"
     )
     within = timedelta(seconds=timeout)
     silence = unreachable.format(f"no answer within {timeout:g} s")
-    # torchrun has a store, in which ranks that it started again would find the addresses of those before them.
+    # torchrun's store outlives its ranks: restarted ranks would find old addresses there.
     start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
         # Neither a signal nor its own time-out reaches a thread that waits there. Nothing has to be saved yet.
@@ -161,10 +160,10 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
     try:
         yield ranks
     except Exception as error:
-        if who := ranks.missing(error):
+        if who := ranks.silent_ranks(error):
             raise RunError(f"{who}; {error}") from error
         raise
-    gc.collect()  # a module in DDP that outlives its group ends it holding the lock for which gloo's threads may wait
+    gc.collect()  # a DDP module that outlives its group would end it, holding a lock that gloo's threads wait for
     group = dist.group.WORLD
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end

@@ -32,7 +32,7 @@ def send_some(
     """
     axis, ids = gradients.dim() - 2, state.ids.tolist()
     rows = torch.tensor([row for row, i in enumerate(ids) if i in senders], dtype=torch.int64)
-    some = rows if len(rows) else torch.tensor([0])  # the first worker's message has the form of all
+    some = rows if len(rows) else torch.tensor([0])  # for the form of a message
 
     def choose(parts: list[Tensor]) -> Tensor:
         return parts[0].index_select(max(parts[0].dim() - 2, 0), some.to(parts[0].device))

@@ -1,4 +1,4 @@
-"""What the processes of one launch agree on besides the algorithm's messages."""
+"""Communication of a launch's processes besides the algorithm's messages."""
 
 import errno
 import re
@@ -16,11 +16,11 @@ from common.errors import RunError, UsageError, end_at_once
 
 Content = bytes | memoryview
 
-_PATIENCE = 3.0  # seconds that other ranks have to say that they wait, too
+_PATIENCE = 3.0  # seconds that other ranks have to answer
 
 
 def shares(workers: int, ranks: int, groups: int | None = None) -> list[int]:
-    """How many of n workers every rank has: equally many, or one more on the first ranks.
+    """Return how many of n workers each rank has: equally many, or one more on the first ranks.
 
     With groups a rank has whole groups, or a part of one. Raises UsageError if neither is possible.
     """
@@ -37,7 +37,7 @@ def shares(workers: int, ranks: int, groups: int | None = None) -> list[int]:
 
 
 class Ranks:
-    """Process `rank` of `size`, which is number `local_rank` on its machine.
+    """Process `rank` of `size`, number `local_rank` on its machine.
 
     An object of this class is the only process, or stands for the first of `size` without starting the others.
 
@@ -55,7 +55,7 @@ class Ranks:
         return self.rank == 0
 
     def ids(self, workers: int, groups: int | None = None) -> range:
-        """Which of n workers this rank has: neighbours, after those of the ranks before it.
+        """Return this rank's workers out of n: neighbours, after those of the ranks before it.
 
         Raises UsageError if ranks cannot share the groups.
         """
@@ -64,23 +64,23 @@ class Ranks:
         return range(first, first + counts[self.rank])
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
-        """Whether it is so on any rank.
+        """Whether `mine` is true on any rank.
 
-        alike: gives what must be the same on all of them, whole numbers by name; called where there are several.
-        Raises RunError, naming ranks and quantity, where one is not.
+        alike: returns whole numbers by name that must be the same on all ranks; called if there are several. Raises
+        RunError, naming ranks and quantity, if one differs.
         """
         return mine
 
     def any_before(self, mine: bool) -> bool:
-        """Whether it was so on any rank when all of them called this the time before, and `any` has not been called
-        since; of several ranks nobody waits for the others to say so."""
+        """Whether `mine` was true on any rank at the call before, if `any` has not been called since. Ranks do not
+        wait for one another."""
         return mine
 
     def agree(self, facts: Mapping[str, object]) -> None:
-        """Raise UsageError, naming rank and fact, where a rank does not have the facts of rank 0."""
+        """Raise UsageError, naming rank and fact, if a rank's facts differ from rank 0's."""
 
     def from_first(self, value: int) -> int:
-        """Rank 0's value, a whole number, on every rank."""
+        """Return rank 0's value, a whole number, on every rank."""
         return value
 
     def collect(self, names: Iterable[str], make: Callable[[str], Content]) -> Iterator[tuple[str, Content]]:
@@ -94,55 +94,55 @@ class Ranks:
         """
         return map(read, names)  # one in memory at a time
 
-    def missing(self, error: BaseException) -> str:
-        """Which ranks did not answer, in words, where an error comes of that; else nothing."""
+    def silent_ranks(self, error: BaseException) -> str:
+        """Name the ranks that did not answer, if that caused the error; else return nothing."""
         return ""
 
     def wait(self) -> None:
-        """Until every rank is here."""
+        """Wait until every rank is here."""
         self.any(False)
 
 
 class Group(Ranks):
-    """Those of the default process group, over CPU tensors. Every method raises LostContact."""
+    """The ranks of the default process group, over CPU tensors. Every method raises LostContact."""
 
     def __init__(self, local_rank: int) -> None:
         self.rank, self.size, self.local_rank = dist.get_rank(), dist.get_world_size(), local_rank
-        self._asked: tuple[dist.Work, torch.Tensor] | None = None  # by `any_before`, and not yet answered
+        self._pending: tuple[dist.Work, torch.Tensor] | None = None  # the last `any_before`, not yet answered
         # A group of its own, since a collective that ran into its time-out closes the connections of its group.
         self._roll_call = cast(dist.ProcessGroup, dist.new_group(backend="gloo"))
         self._missing: str | None = None
 
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
-        self._answer()  # who said so then says so again
-        said = self._gathered((mine, alike() if alike else {}))
+        self._wait_for_answer()  # ranks that wanted to stop say so again
+        said = self._gather_objects((mine, alike() if alike else {}))
         first = said[0][1]
         for name in first:
             if others := [rank for rank, (_, found) in enumerate(said) if found[name] != first[name]]:
                 raise RunError(
-                    f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others))}: {name} is not that of rank 0: a "
+                    f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others))}: {name} differs from rank 0's: a "
                     "fault of memory, hardware or libraries; the same command goes on from the last checkpoint"
                 )
         return any(flag for flag, _ in said)
 
     def any_before(self, mine: bool) -> bool:
-        answer, flag = self._answer(), torch.tensor(int(mine))
+        answer, flag = self._wait_for_answer(), torch.tensor(int(mine))
         with raise_lost_contact():
-            self._asked = cast(dist.Work, dist.all_reduce(flag, dist.ReduceOp.MAX, async_op=True)), flag
+            self._pending = cast(dist.Work, dist.all_reduce(flag, dist.ReduceOp.MAX, async_op=True)), flag
         return answer
 
-    def _answer(self) -> bool:
-        """What was last asked by `any_before`; false where nothing was."""
-        if self._asked is None:
+    def _wait_for_answer(self) -> bool:
+        """Wait for the answer to the last `any_before`; False without one."""
+        if self._pending is None:
             return False
-        asking, flag = self._asked
-        self._asked = None
+        asking, flag = self._pending
+        self._pending = None
         with raise_lost_contact():
             asking.wait()
         return bool(flag)
 
     def agree(self, facts: Mapping[str, object]) -> None:
-        first, *others = self._gathered({name: str(fact) for name, fact in facts.items()})
+        first, *others = self._gather_objects({name: str(fact) for name, fact in facts.items()})
         for rank, theirs in enumerate(others, 1):
             for name in {**first, **theirs}:
                 here, there = (found.get(name, "none") for found in (theirs, first))
@@ -152,15 +152,15 @@ class Group(Ranks):
                         "from the same code and with the same packages and data"
                     )
 
-    def _gathered(self, mine: Any) -> list[Any]:
-        """What every rank says, in order of ranks."""
+    def _gather_objects(self, mine: Any) -> list[Any]:
+        """Return every rank's object, in order of ranks."""
         said = [None] * self.size
         with raise_lost_contact():
             dist.all_gather_object(said, mine)
         return said
 
     def collect(self, names: Iterable[str], make: Callable[[str], Content]) -> Iterator[tuple[str, Content]]:
-        everyones = self._gathered([*names])
+        everyones = self._gather_objects([*names])
         if not self.is_first:
             for name in everyones[self.rank]:
                 _send(make(name), 0)
@@ -170,7 +170,7 @@ class Group(Ranks):
                 yield name, _receive(rank) if rank else make(name)
 
     def fetch(self, names: Sequence[str], read: Callable[[str], bytes]) -> Iterable[Content]:
-        everyones = self._gathered(names)
+        everyones = self._gather_objects(names)
         if not self.is_first:
             found = [_receive(0) for _ in names]
             if b"" in found:
@@ -185,7 +185,7 @@ class Group(Ranks):
                 _send(content, rank)
         return super().fetch(names, read)
 
-    def missing(self, error: BaseException) -> str:
+    def silent_ranks(self, error: BaseException) -> str:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, LostContact):
             cause = cause.__cause__
@@ -231,8 +231,8 @@ def _receive(rank: int) -> Content:
 
 @contextmanager
 def deadline(seconds: float, message: str) -> Iterator[None]:
-    """End this process with an error message where the with-block takes longer than so many seconds: neither a signal
-    nor an exception reaches a thread that waits for other ranks."""
+    """End this process with an error message if the with-block takes longer than `seconds`. Neither a signal nor an
+    exception would reach a thread that waits for other ranks."""
     timer = Timer(seconds, end_at_once, [message])
     timer.daemon = True
     timer.start()

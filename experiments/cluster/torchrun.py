@@ -1,4 +1,4 @@
-"""Workers shared over the ranks of a process group, on the wire path."""
+"""Clusters over the ranks of a process group, with packed messages."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -20,11 +20,11 @@ from experiments.cluster.base import Cluster, ClusterState
 
 
 class Torchrun(Cluster):
-    """A cluster whose workers are shared over the ranks, in order of ranks: `shares` is how many each has.
+    """A cluster with its workers shared over the ranks, in order of ranks; `shares` has each rank's number.
 
-    Every round n messages go to the server on rank 0, and one comes back to all. A server adds up the payloads in the
-    order of workers, as the simulation does, so that both give the same bits on the same CPU with `threads=1`.
-    Several threads, and a GPU, may add up a long vector in another order where it is the only one of its process.
+    Every round n messages go to the server on rank 0, and one comes back to all. A server adds up the payloads in
+    worker order, as the simulation does, so that both give the same bits on the same CPU with `threads=1`. Several
+    threads, and a GPU, may add up a long vector in another order if it is the only one of its process.
 
     A rank has whole groups, or a group has several ranks. Then its first rank averages the group's gradients,
     exchanges messages with the server and shares both with the others. All of them keep the group's state.
@@ -66,7 +66,7 @@ class Torchrun(Cluster):
 
     def mean(self, vectors: Tensor) -> Tensor | None:
         if self.is_first:
-            return mean_of(self._everyones(vectors))
+            return mean_of(self._all_vectors(vectors))
         if self._leads:
             with raise_lost_contact():
                 dist.send(vectors.contiguous(), dst=0)
@@ -84,8 +84,8 @@ class Torchrun(Cluster):
             dist.broadcast(mean, group=self._inside, group_src=0)
         return mean.unsqueeze(-2)
 
-    def _everyones(self, vectors: Tensor) -> Iterator[Tensor]:
-        """Vectors [*T, d] of one group after the other, of which one rank's are here at a time."""
+    def _all_vectors(self, vectors: Tensor) -> Iterator[Tensor]:
+        """Yield the vector [*T, d] of each group, in order. Only one rank's are in memory at a time."""
         yield from vectors.unbind(-2)
         for rank, count in [*self._groups.items()][1:]:
             theirs = vectors.new_empty(*vectors.shape[:-2], count, vectors.shape[-1])
@@ -110,10 +110,10 @@ class Torchrun(Cluster):
 
 
 class Sharded(Torchrun):
-    """Every round each rank gets n messages' shards of its own coordinates, and all get its answer.
+    """Every rank is the server of a part of the coordinates: it gets their shards of n messages, and answers all.
 
-    The numbers are those of the server on rank 0, bit for bit, and so is what is counted. A vector is cut between
-    pieces (`algorithms.compressors.shard.piece`), so that one of a few thousand coordinates has one server.
+    Numbers and counted bits are those of the server on rank 0, bit for bit. A vector is cut between pieces
+    (`algorithms.compressors.shard.piece`), so that one of a few thousand coordinates has one server.
     """
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int) -> None:
@@ -124,7 +124,7 @@ class Sharded(Torchrun):
     def start_server(self, x: Tensor) -> ServerState | None:
         return self._wire.start_server(x)[0]
 
-    def served(self, vectors: Tensor) -> Tensor:
+    def server_part(self, vectors: Tensor) -> Tensor:
         return vectors[..., self._shard.begin : self._shard.end] if self._shard else vectors[..., :0]
 
     def _exchange(
@@ -134,7 +134,7 @@ class Sharded(Torchrun):
         return down, server
 
     def aggregate(self, state: ClusterState) -> Tensor | None:
-        own = state.server.aggregate if state.server else self.served(state.replica.x)
+        own = state.server.aggregate if state.server else self.server_part(state.replica.x)
         sizes = [end - begin for begin, end in pairwise(self.cuts or ())]
         parts = gather(own.contiguous(), own.dim() - 1, None, sizes + [0] * (dist.get_world_size() - len(sizes)))
         return parts if parts is None else torch.cat(parts, -1)

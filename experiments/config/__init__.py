@@ -1,1 +1,1 @@
-"""The configuration: its schema, how it is composed and checked, and the id that follows from it."""
+"""Configurations: schema, composition, checks and run ids."""

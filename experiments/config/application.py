@@ -1,4 +1,4 @@
-"""What commands that are Hydra applications share: how they start, their --help, and how their errors are said."""
+"""Shared parts of commands that are Hydra applications: start, --help and error messages."""
 
 import gc
 import json
@@ -25,7 +25,7 @@ _SHOWN = {
     ),
     "reproduction": (("figure",), (schema.Reproduction,)),
 }
-"""The groups and keys that --help lists of a configuration."""
+"""Groups and keys in --help, by the name of the configuration."""
 
 
 def start(
@@ -38,9 +38,9 @@ def start(
 ) -> None:
     """Let Hydra compose conf/<name>.yaml by the command line, and call the application with it.
 
-    about: what --help says first. arguments: the command line; None: this process's. rewrite: changes its overrides
-    before Hydra sees them. A wrong one ends the process with a message and exit status 2. before_sweep: called before
-    the configurations of a sweep are composed.
+    about: the first text of --help. arguments: the command line; None: this process's. rewrite: changes its overrides
+    before Hydra sees them. before_sweep: called before the configurations of a sweep are composed. A wrong override
+    ends the process with a message and exit status 2.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         end_with_parent()  # ranks would outlive a torchrun that is killed
@@ -68,9 +68,9 @@ def start(
         overrides = _with_swept_options(overrides)
         register()
         before, sys.argv = sys.argv, [sys.argv[0], *overrides, *search_path(packages_of(overrides)), *flags]
-        # So that Hydra raises instead of printing a traceback of its own.
+        # Hydra then raises instead of printing a traceback of its own.
         os.environ["HYDRA_FULL_ERROR"] = "1"
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection is 25 lines of torch's own
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # or a lost connection prints 25 lines
         gc.disable()  # until `resume_collection`: looking for garbage takes a tenth of a start, and finds none
         try:
             with explain_hydra_errors(overrides, name, folders=folders):
@@ -83,16 +83,16 @@ def start(
 
 
 def resume_collection() -> None:
-    """Let Python look for garbage again, among what is made from now on."""
+    """Resume garbage collection, for objects created from now on."""
     if not gc.isenabled():  # a second run of this process may find garbage of the first
         gc.freeze()
         gc.enable()
 
 
 def _with_swept_options(overrides: Sequence[str]) -> list[str]:
-    """The overrides, with options of swept choices as sweeps of one value: Hydra tries all others on the defaults.
+    """Turn options of swept choices into sweeps of one value: Hydra checks plain options on the defaults.
 
-    An algorithm brings its compressor and update.
+    A swept algorithm also sweeps its compressor and update.
     """
     parsed = [parse(text) for text in overrides]
     swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
@@ -116,7 +116,7 @@ def _help(about: str, name: str, places: Sequence[Path]) -> str:
             *(_entry(group, ", ".join(choices(group, places))) for group in groups),
             "\nKeys, with their defaults (key=value):\n",
             *(_key(kind, one) for kind, one in keys if not schema.is_part(one) and one.name != "cluster"),
-            "\nAll options of the choices: docs/configuration.md. The configuration as it is now: --cfg job.",
+            "\nAll options of the choices: docs/configuration.md. The current configuration: --cfg job.",
             "Hydra's own flags and keys: --hydra-help",
         ]
     )
@@ -132,7 +132,7 @@ def _prefix(kind: type) -> str:
 
 
 def _key(kind: type, one: schema.Field) -> str:
-    about, default = schema.about(one), one.default
+    about, default = schema.spec_of(one), one.default
     said = ", ".join([*schema.limits(one.type), *([f"unit: {about.unit}"] if about.unit else [])])
     written = default if isinstance(default, str) else json.dumps(default)
     return _entry(f"{_prefix(kind)}{one.name}={written}", about.help + (f" ({said})" if said else ""))

@@ -1,4 +1,4 @@
-"""From overrides to one composed configuration, by Hydra."""
+"""Compose configurations from overrides, by Hydra."""
 
 import json
 import re
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 
 OURS = ("main",)
-"""Hydra's names for the folder conf/ among its sources."""
+"""Hydra's names for the source conf/."""
 
 Config = dict[str, Any]
 """A resolved configuration: nested dicts, lists and scalars."""
@@ -55,12 +55,12 @@ def register() -> None:
 
 
 class FileConfigSource(file_config_source.FileConfigSource):
-    """A folder of configurations. A user's file may not have the name of one in conf/. Hydra would read
-    that one instead, and say nothing.
+    """A folder of configurations. A user's file may not have the name of one in conf/, because Hydra would silently
+    read that one.
 
-    Only the files of conf/ and the command line may set anything below `hydra`: Hydra imports and calls what these
-    keys name, before any run is checked. The class has the name of Hydra's own, or the processes of Hydra's launchers
-    would not start.
+    Only files of conf/ and the command line may set anything below `hydra`, because Hydra imports and calls these
+    values before any run is checked. The class has the name of Hydra's own; Hydra's launchers start no process
+    without it.
     """
 
     def __init__(self, provider: str, path: str) -> None:
@@ -85,10 +85,10 @@ class FileConfigSource(file_config_source.FileConfigSource):
 
 
 @contextmanager
-def composing() -> Iterator[None]:
-    """Compose within: any number of configurations from one initialised Hydra."""
+def initialize_hydra() -> Iterator[None]:
+    """Initialise Hydra for the with-block, which may compose any number of configurations."""
     if GlobalHydra.instance().is_initialized():
-        yield  # within a command, whose search path is the same
+        yield  # within a command, with the same search path
         return
     register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -98,20 +98,20 @@ def composing() -> Iterator[None]:
 def compose(
     overrides: Iterable[str], name: str = "run", packages: Sequence[str] = (), folders: Sequence[str] = ()
 ) -> DictConfig:
-    """conf/<name>.yaml with overrides; packages and folders may have groups too. Raises what Hydra raises."""
+    """Compose conf/<name>.yaml with overrides. Packages and folders may add groups. Raises what Hydra raises."""
     words = [*search_path(packages, folders), *overrides]
     sources = tuple(text for text in words if text.startswith("hydra.searchpath="))
     own = [text for text in words if text not in sources]
-    with composing():
+    with initialize_hydra():
         if any(text.lstrip("+~").startswith("hydra") for text in own):
             return hydra_compose(name, words)
-        return _without_hydra(name, sources, own)
+        return _compose_without_hydra(name, sources, own)
 
 
-def _without_hydra(name: str, sources: tuple[str, ...], overrides: list[str]) -> DictConfig:
-    """What `hydra.compose` returns, without composing Hydra's own settings, which it drops.
+def _compose_without_hydra(name: str, sources: tuple[str, ...], overrides: list[str]) -> DictConfig:
+    """Compose like `hydra.compose`, but without Hydra's own settings, which that drops.
 
-    Overrides of the same groups start from a copy of one configuration: listing its files takes most of the time.
+    Overrides of the same groups start from a copy of one configuration, because listing files takes most of the time.
     """
     loader = GlobalHydra.instance().config_loader()
     assert isinstance(loader, ConfigLoaderImpl)
@@ -119,7 +119,7 @@ def _without_hydra(name: str, sources: tuple[str, ...], overrides: list[str]) ->
     loader.validate_sweep_overrides_legal(overrides=parsed, run_mode=RunMode.RUN, from_shell=False)
     exists = _files(loader, name, sources).group_exists
     groups = [one for one in parsed if exists(one.key_or_group) and not isinstance(one.value(), dict)]
-    composed = deepcopy(_chosen(loader, name, sources, tuple(str(one.input_line) for one in groups)))
+    composed = deepcopy(_base(loader, name, sources, tuple(str(one.input_line) for one in groups)))
     loader._apply_overrides_to_config([one for one in parsed if one not in groups], composed)
     return composed
 
@@ -130,9 +130,9 @@ def _files(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...]) -> Cac
 
 
 @lru_cache
-def _chosen(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...], groups: tuple[str, ...]) -> DictConfig:
-    """conf/<name>.yaml with choices of groups alone, without Hydra's own settings."""
-    files = _files.__wrapped__(loader, name, sources)  # of its own, because composing changes what it keeps
+def _base(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...], groups: tuple[str, ...]) -> DictConfig:
+    """Compose conf/<name>.yaml with choices of groups alone, without Hydra's own settings."""
+    files = _files.__wrapped__(loader, name, sources)  # a new repository, because composing changes it
     parsed = OverridesParser.create().parse_overrides([*groups])
     has_own = name not in ("run", "reproduction")
     listed = create_defaults_list(files, name, parsed, prepend_hydra=has_own, skip_missing=False)
@@ -143,7 +143,7 @@ def _chosen(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...], group
 
 
 def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
-    """The override by which Hydra also looks in these packages and folders, if any."""
+    """Return the override that adds these packages and folders to Hydra's search path, if any."""
     places = [f"target://{name}" for name in packages]
     places += [f"file://{root.absolute()}" for root in roots(packages, folders)[1:]]
     return [f"hydra.searchpath={json.dumps(places, ensure_ascii=False)}"] if places else []
@@ -156,13 +156,13 @@ def roots(packages: Iterable[str], folders: Sequence[str] = ()) -> list[Path]:
 
 
 def choices(group: str, places: Iterable[Path]) -> list[str]:
-    """The choices of a group in folders of groups. A leading underscore is for files that others build on."""
+    """List a group's choices in folders of groups. Files with a leading underscore only serve other files."""
     files = [(path, place / group) for place in places for path in (place / group).rglob("*.yaml")]
     return sorted(str(path.relative_to(top)).removesuffix(".yaml") for path, top in files if path.name[0] != "_")
 
 
 def resolve(composed: DictConfig) -> Config:
-    """The values of a composed configuration without Hydra's own. Raises UsageError where one is not set."""
+    """Resolve a composed configuration, without Hydra's keys. Raises UsageError if a value is not set."""
     own = composed
     if "hydra" in composed:
         own = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
@@ -175,7 +175,7 @@ def resolve(composed: DictConfig) -> Config:
 
 
 def parse(text: str) -> Override:
-    """One override. Raises UsageError for what Hydra's grammar does not take."""
+    """Parse one override. Raises UsageError if it breaks Hydra's grammar."""
     try:
         return OverridesParser.create().parse_override(text)
     except HydraException as error:
@@ -189,7 +189,7 @@ def parse(text: str) -> Override:
 
 
 def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The overrides of these keys and of what lies below them, and all others. Raises UsageError."""
+    """Split overrides into those of these keys and the keys below them, and all others. Raises UsageError."""
     ours: list[str] = []
     rest: list[str] = []
     known = set(keys)
@@ -199,13 +199,13 @@ def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], lis
 
 
 def value_of(key: str, overrides: Iterable[str]) -> Any:
-    """What the last override of a key sets it to; None where none does, or where it has no value yet."""
+    """Return the value that the last override of a key sets; None without one, or if it has no value yet."""
     found = [text for text in overrides if text.lstrip("+").startswith(f"{key}=")]
     return parse(found[-1]).value() if found else None
 
 
 def packages_of(overrides: Iterable[str]) -> list[str]:
-    """The users' packages that a command line lets in. Raises UsageError for what is no list of them."""
+    """Return the user's packages that a command line allows. Raises UsageError unless it is a list of packages."""
     packages = value_of("packages", overrides)
     if packages is None:
         return []
@@ -217,7 +217,7 @@ def packages_of(overrides: Iterable[str]) -> list[str]:
 
 
 def folder_of_package(name: object) -> Path:
-    """Where a user's package lies. Raises UsageError where it cannot be found."""
+    """Return the folder of a user's package. Raises UsageError if it cannot be found."""
     try:
         spec = find_spec(str(name))
     except (ImportError, ValueError):
@@ -227,9 +227,9 @@ def folder_of_package(name: object) -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def dotted(node: object, prefix: str = "") -> Iterator[str]:
-    """The keys of nested mappings, as a command line names them."""
+def dotted_keys(node: object, prefix: str = "") -> Iterator[str]:
+    """Yield the keys of nested mappings, as a command line names them."""
     if isinstance(node, Mapping):
         for key, value in node.items():
             yield f"{prefix}{key}"
-            yield from dotted(value, f"{prefix}{key}.")
+            yield from dotted_keys(value, f"{prefix}{key}.")

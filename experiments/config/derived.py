@@ -1,4 +1,4 @@
-"""Keys that follow from others: rounds from epochs, a data file's hash and name."""
+"""Fill in derived keys: rounds from epochs, and a data file's hash and name."""
 
 import hashlib
 import re
@@ -10,8 +10,8 @@ from common.files import require_regular
 from experiments.config.compose import Config
 
 
-def complete(config: Config) -> None:
-    """Fill in what follows, in place. Raises UsageError where it cannot be told."""
+def fill_derived_keys(config: Config) -> None:
+    """Fill in derived keys, in place. Raises UsageError if one cannot be derived."""
     task = config["task"]
     _name_by_file(task)
     if {"rows", "batch_size"} <= task.keys():
@@ -21,9 +21,7 @@ def complete(config: Config) -> None:
     elif None in (config["rounds"], config["eval_every"]):
         raise UsageError(f"rounds, eval_every: task={task['name']} does not count in epochs; set both")
     if config["rounds"] <= config["warmup_rounds"]:
-        raise UsageError(
-            f"warmup_rounds={config['warmup_rounds']}: of {config['rounds']} rounds; leave some for the schedule"
-        )
+        raise UsageError(f"warmup_rounds={config['warmup_rounds']}: must be less than rounds={config['rounds']}")
     _pin_files(task)
 
 
@@ -50,7 +48,7 @@ def _count_in_epochs(config: Config, task: Config, workers: int) -> None:
 
 
 def _name_by_file(task: Config) -> None:
-    """Put the data file's name where a task's name, which is a folder's, and its label say {file}."""
+    """Replace {file} by the data file's name in a task's name, which is a folder's, and in its label."""
     dataset, display = task.get("dataset"), task.get("display")
     file = Path(str(dataset.get("file"))).name if isinstance(dataset, dict) else ""
     plain = re.sub(r"[^\w.+-]+", "_", file).lstrip("_.+-")
@@ -60,7 +58,7 @@ def _name_by_file(task: Config) -> None:
 
 
 def _pin_files(node: Any) -> None:
-    """Give every data file named by path the hash of its bytes, so that a changed file is another run."""
+    """Set the hash of every data file named by path, so that a changed file gives another run."""
     if isinstance(node, dict):
         path = node.get("file")
         if path is not None and node.get("sha256", "") is None:

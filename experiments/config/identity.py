@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import schema
-from experiments.config.classes import PACKAGES, called, locate, parameters
+from experiments.config.classes import PACKAGES, as_node, locate, parameters
 from experiments.config.schema import ClusterConfig, Part, RunConfig
 
 
-def of(run: RunConfig) -> str:
-    """The run's id: 12 hex digits.
+def run_id(run: RunConfig) -> str:
+    """Return the run's id, 12 hex digits.
 
     1 and 1.0 are the same setting. The name of a class or function of this project counts, but not its module.
     """
@@ -22,33 +22,33 @@ def of(run: RunConfig) -> str:
 
 
 def folder(run: RunConfig) -> Path:
-    """Where a run's results lie: results/<task>/<algorithm>/<id>."""
-    return Path(run.results_dir, run.task.name, run.algorithm.name, of(run))
+    """Return the folder of a run's results: results/<task>/<algorithm>/<id>."""
+    return Path(run.results_dir, run.task.name, run.algorithm.name, run_id(run))
 
 
 def settings(run: RunConfig) -> dict[str, Any]:
-    """The keys of a run that affect its numbers, and the options of its parts except those annotated `Place`.
+    """Return the keys of a run that affect its numbers, and the options of its parts except those annotated `Place`.
 
     Null keys of the cluster are left out, so that a new key leaves ids as they are.
     """
-    cluster = {name: value for name, value in _of_numbers(run.cluster).items() if value is not None}
-    own = _of_numbers(run) | {"cluster": cluster}
+    cluster = {name: value for name, value in _numeric_keys(run.cluster).items() if value is not None}
+    own = _numeric_keys(run) | {"cluster": cluster}
     for name, part in own.items():
         if isinstance(part, Part):
-            own[name] = {"name": part.name, **_relevant(called(part))}
-    return _plain(own)
+            own[name] = {"name": part.name, **_without_places(as_node(part))}
+    return _normalize(own)
 
 
-def _of_numbers(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
-    return {one.name: getattr(keys, one.name) for one in fields(keys) if schema.about(one).affects == "numbers"}
+def _numeric_keys(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
+    return {one.name: getattr(keys, one.name) for one in fields(keys) if schema.spec_of(one).affects == "numbers"}
 
 
-def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A node without places, and without the modules of this project: names there are unique."""
+def _without_places(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove places, and the modules of this project's classes, because their names are unique."""
     target = node.get("_target_") or ""
     known = parameters(locate(target)) if target else {}
     found = {
-        key: _relevant(value) if isinstance(value, Mapping) else value
+        key: _without_places(value) if isinstance(value, Mapping) else value
         for key, value in node.items()
         if key not in known or "place" not in getattr(known[key].annotation, "__metadata__", ())
     }
@@ -56,10 +56,10 @@ def _relevant(node: Mapping[str, Any]) -> dict[str, Any]:
     return found | {"_target_": f"{package}:{rest.rpartition('.')[2]}"} if package in PACKAGES else found
 
 
-def _plain(node: Any) -> Any:
-    """Whole numbers without a point, whichever way they were written."""
+def _normalize(node: Any) -> Any:
+    """Turn whole floats into integers, so that 1.0 and 1 are the same."""
     if isinstance(node, Mapping):
-        return {key: _plain(value) for key, value in node.items()}
+        return {key: _normalize(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
-        return [_plain(value) for value in node]
+        return [_normalize(value) for value in node]
     return int(node) if isinstance(node, float) and node.is_integer() else node

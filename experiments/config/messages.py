@@ -1,4 +1,4 @@
-"""What Hydra finds wrong with a command line, in words that say what was meant."""
+"""Explain Hydra's errors about a command line, with suggestions for typos."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,17 +13,17 @@ from yaml import MarkedYAMLError
 
 from common.errors import UsageError
 from common.names import closest_name, explain_unknown
-from experiments.config.classes import foreign
-from experiments.config.compose import choices, compose, dotted, packages_of, parse, roots
+from experiments.config.classes import target_hint
+from experiments.config.compose import choices, compose, dotted_keys, packages_of, parse, roots
 
 
 @contextmanager
 def explain_hydra_errors(
     overrides: Sequence[str], name: str = "run", also: Iterable[str] = (), folders: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Turn what Hydra raises meanwhile into a UsageError about one of the overrides of conf/<name>.yaml.
+    """Turn Hydra's errors inside the with-block into a UsageError about an override of conf/<name>.yaml.
 
-    also: keys besides those of that file. folders: where else Hydra looks, by --config-dir.
+    also: valid keys besides those of that file. folders: those of --config-dir.
     """
     try:
         yield
@@ -34,13 +34,13 @@ def explain_hydra_errors(
         missing = str(getattr(error, "missing_cfg_file", ""))
         if missing.startswith("target/"):
             name = missing.removeprefix("target/")
-            raise UsageError(f"{name}: {foreign(name)}") from error
+            raise UsageError(f"{name}: {target_hint(name)}") from error
         if isinstance(error.__cause__, OmegaConfBaseException):
             error = error.__cause__
         said = str(error) if isinstance(error, HydraException) else str(error).partition("\n")[0]
         key = getattr(error, "full_key", None)
         raise UsageError(f"{f'{key}: ' if key else ''}{' '.join(said.split())}") from error
-    except ValueError:  # Hydra's, of a choice that is no text
+    except ValueError:  # Hydra's, if a choice is no text
         _explain(overrides, name, also, folders)
         raise
 
@@ -70,7 +70,7 @@ def _explain(overrides: Sequence[str], name: str, also: Iterable[str], folders: 
     for cell in product(*([f"{one.key_or_group}={value}" for value in _values(one)] for one in swept)):
         with suppress(HydraException):
             base = compose([*fixed, *cell], name, packages_of(overrides), folders)
-            keys = list(dict.fromkeys([*dotted(OmegaConf.to_container(base, resolve=False)), *also]))
+            keys = list(dict.fromkeys([*dotted_keys(OmegaConf.to_container(base, resolve=False)), *also]))
             for override in plain:
                 if override.key_or_group not in keys:
                     raise UsageError(": ".join([*cell, _no_such_key(override.key_or_group, keys)]))

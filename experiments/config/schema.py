@@ -1,4 +1,4 @@
-"""The one schema of a run and of a command: every key with its type, default, range, unit and what depends on it."""
+"""The schema of runs and commands: every key with its type, default, range, unit and effect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, NonNegativeFloat, NonNegativeInt, Positive
 from algorithms.core.lr_schedules import SCHEDULES
 
 Affects = Literal["numbers", "others", "place", "look"]
-"""What depends on a key: the run's numbers; other keys alone, which it sets; where, how fast and how safely it runs;
-or how it is shown. Keys of the first kind are its identity, and so is every key that does not say otherwise."""
+"""The effect of a key: on the run's numbers; only on other keys; on where, how fast and how safely it runs; or on how
+it is shown. Keys that affect numbers, which is the default, are the run's identity."""
 
 
 Name = Annotated[str, BeforeValidator(lambda name: str(name) if type(name) in (int, float) else name)]
@@ -23,7 +23,7 @@ Schedule = Literal[tuple(SCHEDULES)]  # pyright: ignore
 
 @dataclass(frozen=True)
 class KeySpec:
-    """What the schema says of one key besides its name, type and default.
+    """The schema's facts about a key besides name, type and default.
 
     unit: what a number counts. derived: null is filled in while composing.
     """
@@ -35,18 +35,18 @@ class KeySpec:
 
 
 def key(default: Any, help: str, **about: Any) -> Any:
-    """A dataclass's field with its KeySpec."""
+    """Return a dataclass's field with its KeySpec."""
     return field(default=default, metadata={"key": KeySpec(help, **about)})
 
 
-def about(one: Field[Any]) -> KeySpec:
-    """The KeySpec of a field."""
+def spec_of(one: Field[Any]) -> KeySpec:
+    """Return the KeySpec of a field."""
     return one.metadata["key"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What a group chose: the class or function `target` (None: nothing), called with `options`.
+    """The choice of a group: the class or function `target` (None: nothing), called with `options`.
 
     name: of a method or task, in paths. display: its label, and a method's color and marker. entry: for the
     leaderboard, a method's family, usual step size and other values to tune.
@@ -56,17 +56,17 @@ class Part:
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     display: Mapping[str, str] = field(default_factory=dict)
-    entry: Mapping[str, Any] = field(default_factory=dict, compare=False)  # no run has it
+    entry: Mapping[str, Any] = field(default_factory=dict, compare=False)  # runs do not record it
 
     @classmethod
     def read(cls, node: Mapping[str, Any]) -> Self:
-        """The part that a node of a composed configuration describes."""
+        """Read a part from its node of a composed configuration."""
         labels = {"name", "display", "entry"} & node.keys() if "display" in node else set()
         options = {name: value for name, value in node.items() if name not in {"_target_", *labels}}
         return cls(target=node["_target_"], options=options, **{name: node[name] for name in labels})
 
     def node(self) -> dict[str, Any]:
-        """The node that describes it."""
+        """Return the part's node."""
         labels = {"name": self.name, "display": dict(self.display)} if self.display else {}
         return {"_target_": self.target, **labels, **self.options}
 
@@ -92,7 +92,7 @@ def part(help: str, affects: Affects = "numbers") -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """The n workers, however many processes they are shared over."""
+    """The n workers, whatever the number of processes."""
 
     workers: PositiveInt = key(20, "number of workers n, whatever the number of processes", unit="workers")
     server: Literal["rank0", "sharded"] = key(
@@ -213,17 +213,17 @@ class RunConfig:
 
     @property
     def evaluations(self) -> int:
-        """How many evaluations there are, including the one of the start."""
+        """The number of evaluations, including the one at the start."""
         return 1 + sum(self.is_due(t) for t in range(1, self.rounds + 1))
 
 
-UNCHANGING = tuple(one.name for one in fields(RunConfig) if about(one).affects in ("place", "look"))
+UNCHANGING = tuple(one.name for one in fields(RunConfig) if spec_of(one).affects in ("place", "look"))
 """Keys of runs that change no numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConfig:
-    """How the runs of a command are started; no run knows of it."""
+    """How a command starts its runs. Runs do not depend on it."""
 
     jobs: PositiveInt | None = key(
         None,
@@ -246,7 +246,7 @@ class LaunchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """What `experiments.reproduce` is asked for; every other key goes to the runs."""
+    """The keys of `experiments.reproduce`; every other key goes to the runs."""
 
     figure: Any = part("the runs, how they are drawn, the claims")
     budget: Literal["auto", "full", "large", "medium", "quick"] = key(

@@ -1,6 +1,6 @@
-"""Values checked against types, choices and ranges.
+"""Check values against types, choices and ranges.
 
-Pydantic judges what YAML and a command line give as it judges JSON, strictly: neither 1.0 nor true is a whole number.
+Pydantic checks values of YAML and command lines as strictly as JSON: neither 1.0 nor true is a whole number.
 """
 
 import json
@@ -18,9 +18,9 @@ from experiments.config import schema
 
 
 def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
-    """The value as a parameter of the annotated type takes it: 1 is a float, a list may be a tuple.
+    """Convert a value to an annotated type: 1 may be a float, and a list a tuple.
 
-    Raises UsageError, with the hint; numbers must be finite.
+    Raises UsageError, with the hint, if it does not fit. Numbers must be finite.
     """
     try:
         return _adapter(kind).validate_json(json.dumps(value, allow_nan=False, default=str), strict=True)
@@ -39,7 +39,7 @@ def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
 
 
 def check_keys(node: object, names: Iterable[str], place: str, required: Iterable[str] = ()) -> None:
-    """Raise UsageError for keys of a node that are not among the names, and for required ones that are not there."""
+    """Raise UsageError for unknown keys of a node, and for missing required ones."""
     names = list(names)
     if not isinstance(node, Mapping):
         raise UsageError(f"{place}={node}: must have keys of its own")
@@ -51,19 +51,19 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
             raise UsageError(f"{place}: has no {key}; it needs {', '.join(required)}")
 
 
-def checked(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of a node for a dataclass of the schema, parts and keys of their own aside. Raises UsageError."""
+def read_keys(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a node's checked values for a dataclass of the schema, without parts and cluster. Raises UsageError."""
     plain = [one for one in fields(kind) if not schema.is_part(one) and one.name != "cluster"]
-    return {one.name: _checked(node[one.name], f"{prefix}{one.name}", one) for one in plain}
+    return {one.name: _validate_key(node[one.name], f"{prefix}{one.name}", one) for one in plain}
 
 
-def _checked(value: Any, key: str, one: Field[Any]) -> Any:
+def _validate_key(value: Any, key: str, one: Field[Any]) -> Any:
     if key == "lr":
-        values = tuple(validate(some, PositiveFloat, key) for some in (value if isinstance(value, list) else [value]))
+        values = tuple(validate(lr, PositiveFloat, key) for lr in (value if isinstance(value, list) else [value]))
         if len(set(values)) < max(len(values), 1):
             raise UsageError(f"lr={value}: give at least one step size, and none of them twice")
         return values
-    about = schema.about(one)
+    about = schema.spec_of(one)
     kind = cast(Any, one.type) | None if about.derived else one.type
     return validate(value, kind, key, f"; it counts {about.unit}" if about.unit else "")
 
@@ -72,5 +72,5 @@ def _checked(value: Any, key: str, one: Field[Any]) -> Any:
 def _adapter(kind: Any) -> pydantic.TypeAdapter:
     try:
         return pydantic.TypeAdapter(kind)
-    except pydantic.PydanticUserError:  # a class of the project or of torch: what it is made of is checked there
+    except pydantic.PydanticUserError:  # a class of the project or of torch, checked elsewhere
         return pydantic.TypeAdapter(Any)

@@ -1,1 +1,1 @@
-"""What a compressor, an algorithm, a task or a data set keeps: a pytest class a kind, for ours and for yours."""
+"""Contract tests of compressors, algorithms, tasks and data sets: a pytest class each, for ours and for yours."""

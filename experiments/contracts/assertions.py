@@ -1,4 +1,4 @@
-"""What the contract tests assert of tensors and payloads, and how they say for which input."""
+"""Assertions of the contract tests on tensors and payloads, and notes on the input."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ from algorithms.compressors import Payload, tensors
 
 
 @contextmanager
-def given(what: str) -> Iterator[None]:
-    """Add to whatever goes wrong inside for which input it did."""
+def case(what: str) -> Iterator[None]:
+    """Add the input to errors in the with-block."""
     try:
         yield
     except Exception as error:
@@ -24,9 +24,9 @@ def given(what: str) -> Iterator[None]:
 
 
 def assert_close(actual: Any, wanted: Any, rtol: float, what: str) -> None:
-    """Of all tensors in two states or payloads shape and dtype are equal, numbers up to `rtol` times the largest."""
-    found = named(actual)
-    for name, tensor in named(wanted).items():
+    """Assert that tensors of two states or payloads have equal forms, and numbers up to `rtol` times the largest."""
+    found = tensors_in(actual)
+    for name, tensor in tensors_in(wanted).items():
         where = f"{what}: {name}" if name else what
         room = rtol * float(tensor.abs().max()) if rtol and tensor.numel() else 0.0
         seen = found[name]
@@ -38,19 +38,19 @@ def assert_close(actual: Any, wanted: Any, rtol: float, what: str) -> None:
 
 
 def assert_same(actual: Any, wanted: Any, what: str) -> None:
-    """Shape, dtype and every bit are equal, the sign of zeros included, of all tensors in two states or payloads."""
+    """Assert that all tensors of two states or payloads have the same shape, dtype and bits, signs of zeros too."""
     assert_close(actual, wanted, 0, what)
 
 
 def assert_form(tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype, what: str) -> None:
-    """A tensor has this shape and dtype, and finite numbers alone."""
+    """Assert that a tensor has this shape and dtype, and only finite numbers."""
     wanted, seen = f"{list(shape)}, {dtype}", f"{list(tensor.shape)}, {tensor.dtype}"
     assert seen == wanted, f"{what}: expected {wanted}, saw {seen}"
     assert tensor.isfinite().all(), f"{what}: expected finite numbers, saw {tensor[~tensor.isfinite()][0].item()}"
 
 
 def assert_bits(bits: object, payload: Payload, dtype: torch.dtype) -> None:
-    """These are the bits of one message: its tensors', or less by under a byte for each tensor of packed bytes.
+    """Assert the bits of one message: its tensors', or less by under a byte for each tensor of packed bytes.
 
     Numbers in the run's dtype count 32 bits each.
     """
@@ -63,7 +63,7 @@ def assert_bits(bits: object, payload: Payload, dtype: torch.dtype) -> None:
 
 
 def assert_pure(function: Callable[..., object], these: tuple, others: tuple) -> None:
-    """It gives the same for the same after other calls, and changes neither what it is given nor what it gave."""
+    """Assert that results are the same after other calls, and that neither arguments nor results change in place."""
     before = deepcopy(these)
     first = function(*these)
     kept = deepcopy(first)
@@ -74,15 +74,15 @@ def assert_pure(function: Callable[..., object], these: tuple, others: tuple) ->
 
 
 def assert_typed(function: Callable[..., object], *wanted: str) -> None:
-    """Its parameters have annotations, by which configurations are checked, and these are among them."""
+    """Assert that all parameters have annotations, to check configurations by, and that `wanted` are among them."""
     known = inspect.signature(function).parameters
     bare = [name for name, parameter in known.items() if parameter.annotation is parameter.empty]
     assert not bare, f"expected annotations, saw none at {', '.join(bare)}"
     assert set(wanted) <= set(known), f"expected parameters {', '.join(wanted)}, saw {', '.join(known)}"
 
 
-def named(part: Any, name: str = "") -> dict[str, Tensor]:
-    """The tensors in nested states, payloads and results, by the path to them."""
+def tensors_in(part: Any, name: str = "") -> dict[str, Tensor]:
+    """Return the tensors in nested states, payloads and results, by the path to them."""
     if isinstance(part, Tensor):
         return {name: part}
     if is_dataclass(part):
@@ -90,6 +90,4 @@ def named(part: Any, name: str = "") -> dict[str, Tensor]:
     elif isinstance(part, tuple):
         part = dict(zip(getattr(part, "_fields", range(len(part))), part, strict=True))
     below = part.items() if isinstance(part, dict) else ()
-    return {
-        path: tensor for key, value in below for path, tensor in named(value, f"{name}.{key}".lstrip(".")).items()
-    }
+    return {p: t for key, value in below for p, t in tensors_in(value, f"{name}.{key}".lstrip(".")).items()}

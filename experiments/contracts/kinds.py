@@ -1,4 +1,4 @@
-"""Which kind a class or function is of, and what the contract tests of that kind are handed."""
+"""Find the kind of a class or function, and build the fixture of its contract tests."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,26 +24,26 @@ STAND_INS: dict[object, object] = {
     Text: {"_target_": "data.markov.markov", "length": 2000},
     nn.Module: {"_target_": "experiments.models.small_cnn.small_cnn", "width": 4},
 }
-"""What a task's parameters of these types are where they are not set."""
+"""Defaults of a task's parameters of these types."""
 
 
 class Subject(NamedTuple):
-    """What is tested: its kind, and the values of the fixture of that kind's tests, by name."""
+    """The object under test: its kind, and the values of its tests' fixture by name."""
 
     kind: str
     fixture: str
     values: dict[str, Any]
 
 
-def subject(node: Config) -> Subject:
-    """What a configuration's `_target_` and options describe; what it names is imported, and called if of a kind.
+def build_subject(node: Config) -> Subject:
+    """Build the subject that a configuration's `_target_` and options describe.
 
-    Raises UsageError where it is of no kind, or cannot be built with these options.
+    Raises UsageError if it is of no kind, or cannot be built with these options.
     """
-    # What the command line names is what lets its packages in.
+    # Naming a target on the command line allows its package.
     named = [name for key, name in leaves(node) if key.rpartition(".")[2] == "_target_" and name]
     classes = Classes([str(name).partition(".")[0] for name in named])
-    target = classes.imported(node, "target")
+    target = classes.import_target(node, "target")
     kind = _kind(target)
     if kind == "compressor":
         compressor = classes.build(node, kind, Compressor)

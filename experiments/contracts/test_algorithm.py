@@ -1,6 +1,6 @@
-"""What every algorithm keeps (algorithms/core/algorithm.py), on a small quadratic.
+"""The contract of algorithms (algorithms/core/algorithm.py), on a small quadratic.
 
-The fixture `build_algorithm` is what is tested: one of the `cases` of a function.
+The fixture `build_algorithm` is under test: one of the `cases` of a function.
 """
 
 import inspect
@@ -33,8 +33,8 @@ from experiments.contracts.assertions import (
     assert_pure,
     assert_same,
     assert_typed,
-    given,
-    named,
+    case,
+    tensors_in,
 )
 
 D, WORKERS, SEED, ROUNDS = 12, 4, 3, 12
@@ -46,7 +46,7 @@ CHOICES = {
 }
 
 _CURVATURES = torch.linspace(0.5, 2, D, dtype=torch.float64)
-# No coordinate of x₁ is near its best: methods that freeze a second moment would take wild steps there ever after.
+# No coordinate of x₁ is near its best, because methods with a frozen second moment would take wild steps there.
 _NOISE = torch.randn(WORKERS, D, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 _CENTRES = _NOISE[0].sign() + 0.1 * _NOISE
 
@@ -57,13 +57,14 @@ def gradients(x: Tensor, ids: Tensor | slice = slice(None)) -> Tensor:
 
 
 def start(*trials: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """x₁ [*T, d]: 1/2 everywhere, which those that send weights, quantized by their largest, send exactly."""
+    """Return x₁ [*T, d]: 1/2 everywhere, which methods that quantize weights by their largest send exactly."""
     return torch.full((*trials, D), 0.5, dtype=dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A way to build an algorithm, anew at every call. What a run tells goes to functions that ask for it."""
+    """A way to build an algorithm, anew at every call. Functions get the facts of a run that they have parameters
+    for."""
 
     function: Callable[..., Algorithm]
     options: dict[str, Any]
@@ -78,17 +79,17 @@ class Case:
 
 
 def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
-    """A function with each compressor and each update that its annotations allow and that it does not refuse, once.
+    """Return cases with each compressor and update that a function accepts, once.
 
-    One that is among the options is the only one. Raises ValueError where it takes none, TypeError where it cannot be
+    One that is among the options is the only one. Raises ValueError if it accepts none, and TypeError if it cannot be
     called with these options.
     """
     hints = {name: one.annotation for name, one in inspect.signature(function, eval_str=True).parameters.items()}
-    free = {name: _fitting(name, hints[name]) for name in CHOICES if name in hints and name not in options}
+    free = {name: _choose_parts(name, hints[name]) for name in CHOICES if name in hints and name not in options}
     found, covered = [], set[int]()
     refused = ValueError("none of the compressors and updates here has the type of its parameter")
     longest = max(map(len, free.values()), default=1) if all(free.values()) else 0
-    # All combinations, of which the first ones cover every part.
+    # All combinations; the first ones cover every part.
     for shift, k in product(range(longest), repeat=2):
         parts = {name: all_[(k + shift * place) % len(all_)] for place, (name, all_) in enumerate(free.items())}
         if found and covered.issuperset(map(id, parts.values())):
@@ -106,8 +107,8 @@ def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
     return found
 
 
-def _fitting(name: str, kind: Any) -> list[Any]:
-    """The parts of this annotation, or else one of a class of compressors that none of them is of."""
+def _choose_parts(name: str, kind: Any) -> list[Any]:
+    """Return the parts that fit an annotation, or else an object of that class of compressors."""
     found = [part for part in CHOICES[name] if kind is Parameter.empty or isinstance(part, kind)]
     if not found and inspect.isclass(kind) and issubclass(kind, Compressor):
         found = [Identity() if issubclass(Identity, kind) else kind()]
@@ -123,12 +124,12 @@ class TestAlgorithm:
         """Two ranks hold the simulation's model, and the same signal and moments, bit for bit in every round."""
         simulated = run_of(build_algorithm)
         for t, (_, _, (first, second)) in enumerate(two_ranks(build_algorithm), 1):
-            with given(f"round {t}"):
+            with case(f"round {t}"):
                 assert_same(first.x, simulated[t].replica.x, "x on two ranks and simulated")
                 assert_same(second, first, "the second rank and the first")
 
     def test_resumes(self, build_algorithm: Case) -> None:
-        """A run that goes on from a checkpoint, in a new process, is the uninterrupted one, bit for bit."""
+        """A run resumed from a checkpoint, in a new process, equals the uninterrupted one, bit for bit."""
         whole, half = run_of(build_algorithm), ROUNDS // 2
         file = BytesIO()
         torch.save(as_dicts(whole[half]), file)
@@ -136,11 +137,11 @@ class TestAlgorithm:
         cluster = Simulated(build_algorithm(), WORKERS, SEED)
         state = from_dicts(torch.load(file, weights_only=True), cluster.start(start(2)))
         for t in range(half + 1, ROUNDS + 1):
-            state = cluster.round(seen(cluster.algorithm, state, t), state, LRS, t)
+            state = cluster.round(seen_gradients(cluster.algorithm, state, t), state, LRS, t)
             assert_same(state.replica.x, whole[t].replica.x, f"x of round {t}, resumed and uninterrupted")
 
     def test_goes_in_tiles(self, build_algorithm: Case) -> None:
-        """Where all parts are `is_coordinatewise`, rounds of a few coordinates each are those of whole vectors."""
+        """If all parts are `is_coordinatewise`, rounds by tiles of a few coordinates equal those of whole vectors."""
         algorithm, x = build_algorithm(), start()
         if not tiles.supports_tiles(algorithm, x.device):
             pytest.skip("a part of it does not say that it is coordinatewise")
@@ -148,13 +149,13 @@ class TestAlgorithm:
             patch.setattr(tiles, "TILE", 4)
             patch.setattr("algorithms.compressors.shard.LEAST", 4)  # sums are of pieces
             for t, (whole, parts) in enumerate(
-                whole_and_tiled(algorithm, x, [partial(gradients, ids=slice(1))] * ROUNDS, SEED), 1
+                run_whole_and_tiled(algorithm, x, [partial(gradients, ids=slice(1))] * ROUNDS, SEED), 1
             ):
                 assert_close(parts, whole, 1e-9, f"x of round {t}, by tiles of 4 coordinates and whole")
 
     def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
-        """State is tensors: of workers [T, W, …], all other [T, …], in the dtype of x; what workers want to send and
-        what replicas have is [T, W, d] and [T, d]."""
+        """State is tensors in the dtype of x: of workers [T, W, …], all other [T, …]. Worker messages are [T, W, d],
+        and vectors of replicas [T, d]."""
         algorithm = build_algorithm()
         single = states(algorithm, start(2, dtype=torch.float32), LRS.float(), rounds=3)[-1]
         for state in (single, run_of(build_algorithm)[-2]):
@@ -163,10 +164,10 @@ class TestAlgorithm:
                 assert tensor, f"{name}: state must be a tensor, for checkpoints; saw {leaf!r}"
             dtype = state.replica.x.dtype
             wanted, _ = algorithm.worker_message(
-                seen(algorithm, state, ROUNDS), state.workers, state.replica, LRS.to(dtype), ROUNDS
+                seen_gradients(algorithm, state, ROUNDS), state.workers, state.replica, LRS.to(dtype), ROUNDS
             )
             whole = ("workers.worker_message", "replica.x", "replica.signal", "replica.previous")
-            for name, tensor in {**named(state), "workers.worker_message": wanted}.items():
+            for name, tensor in {**tensors_in(state), "workers.worker_message": wanted}.items():
                 if name != "workers.ids":
                     lead = (2, WORKERS) if name.startswith("workers") else (2,)
                     assert_form(tensor, (*lead, D if name in whole else tensor.shape[-1]), dtype, name)
@@ -176,18 +177,19 @@ class TestAlgorithm:
         algorithm = build_algorithm()
         for t in (4, ROUNDS):
             state = run_of(build_algorithm)[t - 1]
-            with given(f"round {t}"):
+            with case(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
-                assert_pure(a_round, (seen(algorithm, state, t), state), (gradients(start(2).unsqueeze(-2)), state))
+                seen = seen_gradients(algorithm, state, t)
+                assert_pure(a_round, (seen, state), (gradients(start(2).unsqueeze(-2)), state))
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
-        """A trial of a batch is, up to rounding, what x [d] and a number as step size give."""
+        """A trial of a batch gives, up to rounding, the result of x [d] and a number as step size."""
         together = run_of(build_algorithm)[-1].replica.x
         alone = states(build_algorithm(), start(), float(LRS[1]))[-1].replica.x
         assert_close(alone, together[1], 1e-9, "x of trial 1 alone and in a batch")
 
     def test_uses_lr_and_update(self, build_algorithm: Case) -> None:
-        """Another step size gives another x, and so does another update where `update` is a parameter."""
+        """Another step size gives another x, and so does another update if `update` is a parameter."""
         first, second = run_of(build_algorithm)[-1].replica.x
         if torch.equal(first, start()):
             pytest.skip(f"it moves x later than in round {ROUNDS}")
@@ -203,7 +205,7 @@ class TestAlgorithm:
             assert not torch.equal(first, decayed), said
 
     def test_stays_at_rest(self, build_algorithm: Case) -> None:
-        """Gradients of zero leave x where it is, and finite with weight decay or a compressor that has no zero."""
+        """Zero gradients leave x unchanged, or finite with weight decay or a compressor that has no zero."""
         algorithm = build_algorithm()
         x = states(algorithm, start(2), LRS, slope=0)[-1].replica.x
         assert_form(x, (2, D), torch.float64, f"x after {ROUNDS} rounds")
@@ -212,14 +214,14 @@ class TestAlgorithm:
             assert_same(x, start(2), f"x after {ROUNDS} rounds and before")
 
     def test_counts_its_bits(self, build_algorithm: Case) -> None:
-        """Bits and bytes counted are those of what is sent, up and down, in every round."""
+        """Counted bits and bytes are those sent, up and down, in every round."""
         algorithm = build_algorithm()
         for t, (up, down, _) in enumerate(two_ranks(build_algorithm), 1):
             meter = BitCounter()
             meter.count(algorithm, D, t, torch.float64)
             ups, downs = tuple(part[0, 0] for part in tensors(up)), tuple(part[0] for part in tensors(down))
             for way, counted, payload in (("up", meter.bits_up, ups), ("down", meter.bits_down, downs)):
-                with given(f"round {t}, {way}"):
+                with case(f"round {t}, {way}"):
                     assert_bits(counted, payload, torch.float64)
             sent = sum(part.nbytes for part in (*ups, *downs))
             assert meter.payload_bytes == sent, f"expected {sent} payload_bytes, saw {meter.payload_bytes}"
@@ -231,10 +233,10 @@ class TestAlgorithm:
         algorithm = build_algorithm(rounds=150)
         cluster = Simulated(algorithm, WORKERS, SEED)
         state = cluster.start(start(len(grid)))
-        first = last = above_least(cluster, state)
+        first = last = suboptimality(cluster, state)
         for t in range(1, 151):
-            state = cluster.round(seen(algorithm, state, t), state, lrs, t)
-            if t % 10 == 0 and ((last := above_least(cluster, state)) <= 0.1 * first).any():
+            state = cluster.round(seen_gradients(algorithm, state, t), state, lrs, t)
+            if t % 10 == 0 and ((last := suboptimality(cluster, state)) <= 0.1 * first).any():
                 return
         reached = {f"{lr:.2g}": f"{left:.2g}" for lr, left in zip(grid, (last / first).tolist(), strict=True)}
         raise AssertionError(f"expected a tenth of f(x₁) − min f, saw by step size {reached} of it")
@@ -253,10 +255,10 @@ class Stored:
         self.vector[begin : begin + len(values)] = values
 
 
-def whole_and_tiled(
+def run_whole_and_tiled(
     algorithm: Algorithm, x: Tensor, gradients: Iterable[Callable[[Tensor], Tensor]], seed: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """x [d] of one worker after every round, on whole vectors and in place, tile by tile; gradients of x [1, d]."""
+    """Yield x [d] of one worker after every round, on whole vectors and by tiles in place; gradients of x [1, d]."""
 
     def begin() -> tiles.States:
         start = algorithm.start_workers(x, torch.tensor([0])), algorithm.start_server(x), algorithm.start_replica(x)
@@ -275,8 +277,8 @@ def whole_and_tiled(
         yield replica.x, stored.vector
 
 
-def above_least(cluster: Simulated, state: ClusterState) -> Tensor:
-    """f(x) − min f [T] of the model that is evaluated."""
+def suboptimality(cluster: Simulated, state: ClusterState) -> Tensor:
+    """Return f(x) − min f [T] at the model that is evaluated."""
     x = cluster.model(state)
     assert x is not None, "no model"
     return (_CURVATURES * (x - _CENTRES.mean(0)) ** 2).sum(-1)
@@ -284,24 +286,24 @@ def above_least(cluster: Simulated, state: ClusterState) -> Tensor:
 
 @cache
 def run_of(build: Case) -> list[ClusterState]:
-    """The states of the simulated run that several checks look at."""
-    torch.manual_seed(0)  # a method draws none of torch's numbers
+    """Simulate the run that several checks share."""
+    torch.manual_seed(0)  # methods may not draw from torch's generator
     return states(build(), start(2), LRS)
 
 
 def states(
     algorithm: Algorithm, x: Tensor, lr: float | Tensor, rounds: int = ROUNDS, slope: float = 1
 ) -> list[ClusterState]:
-    """The states after 0, 1, …, `rounds` rounds from x, simulated, on `slope` times the quadratic."""
+    """Return the states after 0, 1, …, `rounds` rounds from x, simulated, on `slope` times the quadratic."""
     cluster = Simulated(algorithm, WORKERS, SEED)
     found = [cluster.start(x)]
     for t in range(1, rounds + 1):
-        found.append(cluster.round(slope * seen(algorithm, found[-1], t), found[-1], lr, t))
+        found.append(cluster.round(slope * seen_gradients(algorithm, found[-1], t), found[-1], lr, t))
     return found
 
 
-def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
-    """What the algorithm sees of the workers' gradients in round t, at the models that they have."""
+def seen_gradients(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
+    """Return the gradients that the algorithm sees in round t, at the workers' models."""
     workers, previous = state.workers, state.replica.previous
     found = gradients(state.replica.x.unsqueeze(-2) if workers.x is None else workers.x, workers.ids)
     if previous is None or algorithm.takes_full_gradient(t):
@@ -311,9 +313,9 @@ def seen(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
 
 @cache
 def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
-    """What went up and down and the replicas of two ranks, after every round; the first rank is the server too.
+    """Return the messages up and down and the replicas of two ranks, after every round. The first is the server too.
 
-    Each has an algorithm object of its own, and whatever goes from one to the other is bytes.
+    Each rank has its own algorithm object, and messages between ranks are bytes.
     """
     torch.manual_seed(1)
     ranks, states, rounds = (build(), build()), [], []
@@ -321,7 +323,7 @@ def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
         workers, server = algorithm.start_workers(start(2), ids), algorithm.start_server(start(2))
         states.append(ClusterState(workers, server, algorithm.start_replica(start(2))))
     for t in range(1, ROUNDS + 1):
-        found = [seen(*pair, t).contiguous() for pair in zip(ranks, states, strict=True)]
+        found = [seen_gradients(*pair, t).contiguous() for pair in zip(ranks, states, strict=True)]
         for algorithm, state, own in zip(ranks, states, found, strict=True):
             state.workers = algorithm.local_step(own, state.workers, state.replica, LRS, t)
         ups, downs = [], []

@@ -1,4 +1,4 @@
-"""What every compressor keeps (algorithms/compressors/base.py). The fixture `compressor` is what is tested."""
+"""The contract of compressors (algorithms/compressors/base.py). The fixture `compressor` is under test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Compressor, Payload, Shardable, tensors
 from algorithms.compressors.shard import Shard
 from algorithms.utils.seeding import MessageKey
-from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, given
+from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, case
 
 SIZES = (1, 8, 37, 70_001)  # the last is beyond 16-bit indices
 DRAWS = 4000
@@ -29,7 +29,7 @@ SERVER = MessageKey(seed=1, direction="down", round=2)
 
 class TestCompressor:
     def test_has_a_name(self, compressor: Compressor) -> None:
-        """It is hashable, and its repr tells its options, as a frozen dataclass's does."""
+        """It is hashable, and its repr has its options, like a frozen dataclass's."""
         hash(compressor)
         again = repr(copy.deepcopy(compressor))
         assert again == repr(compressor), f"expected {compressor!r} of a copy, saw {again}"
@@ -44,10 +44,10 @@ class TestCompressor:
                 rests = y[~part.any(-1)]
                 assert not (compressor.keeps_zero and rests.any()), f"expected C(0) = 0, saw {rests.tolist()}"
 
-        for_inputs(compressor, check)
+        check_inputs(compressor, check)
 
     def test_crosses_the_wire(self, compressor: Compressor) -> None:
-        """decode(encode(x)) is C(x), bit for bit, also of what two ranks send as bytes for the workers of both."""
+        """decode(encode(x)) is C(x), bit for bit, also for the workers of two ranks that send bytes."""
 
         def check(x: Tensor) -> None:
             count, d = x.shape[1:]
@@ -59,7 +59,7 @@ class TestCompressor:
             together = compressor(torch.cat([x, x], 1), WORKERS._replace(workers=ours + theirs))
             assert_same(compressor.decode(from_bytes(both, sent, 2), d), together, "what arrives and C(x)")
 
-        for_inputs(compressor, check, sizes(compressor))
+        check_inputs(compressor, check, sizes(compressor))
 
     def test_is_cut_into_shards(self, compressor: Compressor) -> None:
         """If `Shardable`, encode_shard() on each of two shards is cut() of the whole payload, bit for bit."""
@@ -70,19 +70,19 @@ class TestCompressor:
             for name, x in vectors(d).items() if places else ():
                 ends, key = (0, places[len(places) // 2], d), WORKERS._replace(workers=(0, 1, 2)[: x.shape[1]])
                 whole = compressor.encode(x, key)
-                for number, payload in enumerate(encoded_apart(compressor, x, ends, key)):
+                for number, payload in enumerate(encode_shards(compressor, x, ends, key)):
                     cut = compressor.cut(whole, Shard(ends, number))
-                    with given(f"{name} vectors, d = {d}, coordinates {ends[number]} to {ends[number + 1]}"):
+                    with case(f"{name} vectors, d = {d}, coordinates {ends[number]} to {ends[number + 1]}"):
                         assert_same(payload, cut, "encode_shard() and cut() of the whole")
 
     def test_agrees_on_what_is_not_finite(self, compressor: Compressor) -> None:
         """decode(encode(x)) is C(x) for vectors with ∞, −∞ or NaN, and payloads keep their form."""
-        d = middle(compressor)
+        d = middle_size(compressor)
         usual = vectors(d)["random"][:1]
         form = [(part.shape, part.dtype) for part in tensors(compressor.encode(usual, WORKERS))]
         for bad in (torch.inf, -torch.inf, torch.nan):
             for where in ([0], [d - 1], range(d)):
-                with given(f"{bad} in {len(where)} of {d} coordinates"):
+                with case(f"{bad} in {len(where)} of {d} coordinates"):
                     x = usual.index_fill(-1, torch.tensor(where), bad)
                     sent, expected = compressor.encode(x, WORKERS), compressor(x, WORKERS)
                     seen = compressor.decode(sent, d)
@@ -92,7 +92,7 @@ class TestCompressor:
                     assert [(part.shape, part.dtype) for part in tensors(sent)] == form, "a message of another size"
 
     def test_takes_vectors_apart(self, compressor: Compressor) -> None:
-        """A vector is compressed in a batch as it is alone."""
+        """A vector gives the same in a batch and alone."""
 
         def check(x: Tensor) -> None:
             workers, server = compressor(x, WORKERS), compressor(x[:, 0], SERVER)
@@ -102,7 +102,7 @@ class TestCompressor:
                 alone = compressor(x[trial, worker, None], WORKERS._replace(workers=(worker,)))
                 assert_same(alone[0], workers[trial, worker], "C(x) alone and in [T, W, d]")
 
-        for_inputs(compressor, check)
+        check_inputs(compressor, check)
 
     def test_sends_tensors(self, compressor: Compressor) -> None:
         """A payload is a named tuple of tensors with the leading axes of x, alike for every x of d coordinates."""
@@ -118,13 +118,13 @@ class TestCompressor:
                 assert kept, f"expected leading axes {lead}, saw {forms[-1]}"
                 assert forms[-1] == forms[0], f"expected {forms[0]} as for other vectors, saw {forms[-1]}"
 
-        for_inputs(compressor, check, [middle(compressor)])
+        check_inputs(compressor, check, [middle_size(compressor)])
 
     def test_counts_its_bits(self, compressor: Compressor) -> None:
-        """bits(d) is what the payload holds, a float counted as 32 bits, but for padding of the last byte."""
+        """bits(d) is the size of the payload, with 32 bits for a float, without padding of the last byte."""
         for d in sizes(compressor):
             for dtype in DTYPES:
-                with given(f"d = {d}, {dtype}"):
+                with case(f"d = {d}, {dtype}"):
                     payload = compressor.encode(torch.zeros(d, dtype=dtype), MessageKey.none())
                     assert_bits(compressor.bits(d), payload, dtype)
 
@@ -138,7 +138,7 @@ class TestCompressor:
             first, second = ((compressor.encode(*some), x.shape[-1]) for some in (these, others))
             assert_pure(compressor.decode, first, second)
 
-        for_inputs(compressor, check)
+        check_inputs(compressor, check)
 
     def test_draws_apart(self, compressor: Compressor) -> None:
         """A random C(x) is drawn anew for every seed, direction, round and worker."""
@@ -153,12 +153,12 @@ class TestCompressor:
         assert not alike, "expected different draws up and down, saw the same in 16 rounds"
 
     def test_contracts(self, compressor: Compressor) -> None:
-        """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ where that is not known."""
+        """If `contractive`, E‖C(x) − x‖² ≤ (1 − π)‖x‖² with π = pi(d), or with π = 10⁻⁶ if that is not known."""
         assert isinstance(compressor.contractive, bool), f"contractive is {compressor.contractive}: True or False"
         if not compressor.contractive:
             pytest.skip("it does not say so")
         random = is_random(compressor)
-        for d in [middle(compressor)] if random else sizes(compressor):
+        for d in [middle_size(compressor)] if random else sizes(compressor):
             pi = 1e-6
             with suppress(ValueError):
                 pi = compressor.pi(d)
@@ -173,8 +173,8 @@ class TestCompressor:
             pytest.skip("it does not say so")
         omega = float("inf")
         with suppress(ValueError):
-            omega = compressor.omega(middle(compressor))
-        for name, x, drawn in drawings(compressor, middle(compressor), DRAWS):
+            omega = compressor.omega(middle_size(compressor))
+        for name, x, drawn in drawings(compressor, middle_size(compressor), DRAWS):
             assert_error("ω", omega, name, x, drawn)
             room = uncertainty(drawn - x) + 1e-9 * x.abs()
             for j in ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist():
@@ -184,21 +184,21 @@ class TestCompressor:
 
 @dataclass(frozen=True, eq=False)
 class ThreadShard(Shard):
-    """A shard of a thread, which asks those of the other shards for what it must know of theirs."""
+    """A thread's shard, which exchanges tensors with the other shards' threads."""
 
     barrier: Barrier
     said: dict[int, Tensor] = field(default_factory=dict)
 
     def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
         self.said[self.number] = mine
-        self.barrier.wait(20)  # seconds, for others who may have failed
+        self.barrier.wait(20)  # seconds, because others may have failed
         everything = [self.said[number] for number in range(len(self.cuts) - 1)]
         self.barrier.wait(20)
         return everything
 
 
-def encoded_apart(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
-    """What `encode_shard` makes of every shard of x [..., d], each in a thread that has nothing else of it."""
+def encode_shards(compressor: Shardable, x: Tensor, cuts: tuple[int, ...], key: MessageKey) -> list[Payload]:
+    """Encode every shard of x [..., d], each in a thread that has only this shard."""
     first = ThreadShard(cuts, 0, Barrier(len(cuts) - 1))
     shards = [replace(first, number=number) for number in range(len(cuts) - 1)]
     with ThreadPoolExecutor(len(shards)) as threads:
@@ -218,7 +218,7 @@ def _encode_or_abort(compressor: Shardable, key: MessageKey, x: Tensor, shard: T
 
 @cache
 def vectors(d: int) -> dict[str, Tensor]:
-    """float64 batches [T, 3, d] of every kind that compressors get wrong, by name; of a large d [1, 1, d], random.
+    """Return float64 batches [T, 3, d] that compressors get wrong, by name; for a large d [1, 1, d], random.
 
     The squares of huge and tiny ones are outside float32's range.
     """
@@ -242,10 +242,10 @@ def vectors(d: int) -> dict[str, Tensor]:
     }
 
 
-def for_inputs(compressor: Compressor, check: Callable[[Tensor], None], among: Iterable[int] = ()) -> None:
-    """Call `check` with x [T, W, d], every kind of vector a trial, for each d up to 300, or `among`, and each dtype.
+def check_inputs(compressor: Compressor, check: Callable[[Tensor], None], among: Iterable[int] = ()) -> None:
+    """Call `check` with x [T, W, d], a trial per kind of vector, for each d up to 300, or `among`, and each dtype.
 
-    Where it fails it is called again with each kind alone, to name the one at fault.
+    If it fails, it is called again with each kind alone, to name the one at fault.
     """
     every = sizes(compressor)
     for d in among or [d for d in every if d <= 300] or every:
@@ -256,13 +256,13 @@ def for_inputs(compressor: Compressor, check: Callable[[Tensor], None], among: I
                 check(together)
             except Exception:
                 for name, x in {**kinds, "all kinds of": together}.items():
-                    with given(f"{name} vectors, d = {d}, {dtype}"):
+                    with case(f"{name} vectors, d = {d}, {dtype}"):
                         check(x)
 
 
 @cache
 def sizes(compressor: Compressor) -> list[int]:
-    """The numbers of coordinates that a compressor is tried with, ascending: those of SIZES, or else the least."""
+    """Return the numbers of coordinates to test, ascending: those of SIZES, or else the least that is accepted."""
     found = []
     for d in (*SIZES, *range(2, 4096)):
         if found and d not in SIZES:
@@ -274,14 +274,14 @@ def sizes(compressor: Compressor) -> list[int]:
     return found
 
 
-def middle(compressor: Compressor) -> int:
-    """The number of coordinates for what takes many calls: the largest up to 37."""
+def middle_size(compressor: Compressor) -> int:
+    """Return the number of coordinates for tests with many calls: the largest up to 37."""
     return max((d for d in sizes(compressor) if d <= 37), default=sizes(compressor)[0])
 
 
 def draws(compressor: Compressor, keys: list[MessageKey]) -> set[tuple]:
-    """The different C(x) of a random x among those that these keys give."""
-    x = vectors(middle(compressor))["random"][0, :1]
+    """Return the different C(x) of a random x under these keys."""
+    x = vectors(middle_size(compressor))["random"][0, :1]
     return {tuple(compressor(x, key).flatten().tolist()) for key in keys}
 
 
@@ -293,7 +293,7 @@ def is_random(compressor: Compressor) -> bool:
 
 
 def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """A vector x [d] of every kind but zero, by its name, and `count` draws of C(x) [count, d]."""
+    """Yield a vector x [d] of every kind but zero, with its name, and `count` draws of C(x) [count, d]."""
     rows = {name: batch.flatten(0, 1) for name, batch in vectors(d).items()}
     some = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}
     x = torch.stack(list(some.values()))
@@ -302,7 +302,7 @@ def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, 
 
 
 def assert_error(what: str, most: float, name: str, x: Tensor, drawn: Tensor) -> None:
-    """The mean of ‖C(x) − x‖² over draws of C(x) [n, d] is at most this share of ‖x‖²."""
+    """Assert that the mean of ‖C(x) − x‖² over draws of C(x) [n, d] is at most `most` times ‖x‖²."""
     errors = (drawn - x).square().sum(-1) / x.square().sum()
     room = float(uncertainty(errors)) if len(drawn) > 1 else 1e-9
     wanted, seen = f"at most {what} = {most:.7g} (± {room:.2g}) times ‖x‖²", f"{errors.mean():.7g}"
@@ -310,9 +310,9 @@ def assert_error(what: str, most: float, name: str, x: Tensor, drawn: Tensor) ->
 
 
 def uncertainty(drawn: Tensor) -> Tensor:
-    """By how much the mean over draws [n, …] may be off: five standard errors, and what rare draws may hide.
+    """Bound the error of the mean over draws [n, …]: five standard errors, and a part for rare draws.
 
-    What happens less than 25 times in n draws has no reliable standard error, but is taken to be no larger than the
-    largest that was drawn.
+    Values drawn less than 25 times have no reliable standard error. They are taken to be no larger than the largest
+    that was drawn.
     """
     return 5 * drawn.std(0) / len(drawn) ** 0.5 + 25 * drawn.abs().max() / len(drawn)

@@ -1,4 +1,4 @@
-"""What every data set keeps (data/). The fixture `load` is what is tested: a function that loads or makes the set."""
+"""The contract of data sets (data/). The fixture `load` is under test: a function that loads or makes the set."""
 
 import re
 from collections.abc import Callable

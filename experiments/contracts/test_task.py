@@ -1,7 +1,7 @@
-"""What every task keeps (experiments/tasks/task.py).
+"""The contract of tasks (experiments/tasks/task.py).
 
-The fixture `build_task` is what is tested: a function of `workers`, `seed` and `ids` (None for all workers) that
-makes the task anew at every call, from data that are enough for four workers.
+The fixture `build_task` is under test: a function of `workers`, `seed` and `ids` (None for all workers) that builds
+the task anew at every call, from data that are enough for four workers.
 """
 
 import json
@@ -16,7 +16,7 @@ from algorithms.compressors import Identity, ScaledSign
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD
-from experiments.contracts.assertions import assert_close, assert_form, assert_pure, assert_same, assert_typed, given
+from experiments.contracts.assertions import assert_close, assert_form, assert_pure, assert_same, assert_typed, case
 from experiments.tasks.task import Task, layout_of
 from plots.runs.columns import TABLE
 
@@ -28,7 +28,7 @@ ROUNDS = (1, 2, 3, 7)
 class TestTask:
     def test_says_what_it_is(self, build_task: BuildTask) -> None:
         """It has d, sizes that sum to d, workers, dtype, device, `devices` to choose from, and epochs that grow."""
-        task = whole(build_task)
+        task = build_whole(build_task)
         assert sum(task.sizes) == task.d > 0, f"sizes={task.sizes}: expected d={task.d} in all"
         found = tuple(block.size for block in layout_of(task))
         assert found == tuple(task.sizes), f"layout: expected blocks of {task.sizes}, saw {found}"
@@ -43,11 +43,11 @@ class TestTask:
 
     def test_has_typed_options(self, build_task: BuildTask) -> None:
         """Every parameter has an annotation, by which configurations are checked; workers, seed and ids are some."""
-        assert_typed(type(whole(build_task)), "workers", "seed", "ids")
+        assert_typed(type(build_whole(build_task)), "workers", "seed", "ids")
 
     def test_keeps_a_record(self, build_task: BuildTask) -> None:
         """facts() is plain values that JSON can hold; step_unit() a positive number or a ValueError."""
-        task = whole(build_task)
+        task = build_whole(build_task)
         facts = task.facts()
         assert json.loads(json.dumps(facts)) == facts, f"expected facts that come back from JSON, saw {facts}"
         for compressor in (Identity(), ScaledSign()):
@@ -57,7 +57,7 @@ class TestTask:
 
     def test_starts_somewhere(self, build_task: BuildTask) -> None:
         """start() is finite, [d]; start_statistics() is [W, b]; both are the same at every call."""
-        task = whole(build_task)
+        task = build_whole(build_task)
         x, statistics = task.start().clone(), task.start_statistics().clone()
         assert_form(x, (task.d,), task.dtype, "start()")
         assert_form(statistics, (WORKERS, statistics.shape[-1]), task.dtype, "start_statistics()")
@@ -69,20 +69,21 @@ class TestTask:
         """gradients() is finite, [T, W, d], in the dtype of x, and the statistics keep their form."""
         task, x, statistics = points(build_task)
         for t in ROUNDS:
-            with given(f"round {t}"):
+            with case(f"round {t}"):
                 found, after = task.gradients(x, statistics, t)
                 assert_form(found, (TRIALS, WORKERS, task.d), task.dtype, "gradients")
                 assert_form(after, statistics.shape, task.dtype, "statistics")
 
     def test_gives_gradients_at_models_of_workers_own(self, build_task: BuildTask) -> None:
-        """Where it has gradients_at(), that is gradients() where models are equal, and each worker's at its own."""
+        """If it has gradients_at(), it equals gradients() at equal models, and gives each worker's at its own
+        model."""
         task, x, statistics = points(build_task)
         if not hasattr(task, "gradients_at"):
             return
         models = torch.stack([x * (1 - 0.1 * worker) for worker in range(WORKERS)], 1)
         rtol = 1e4 * torch.finfo(task.dtype).eps
         for t in ROUNDS[:2]:
-            with given(f"round {t}"):
+            with case(f"round {t}"):
                 alike = task.gradients_at(x.unsqueeze(1).expand_as(models), statistics, t)
                 assert_close(alike, task.gradients(x, statistics, t), rtol, "at equal models")
                 apart = task.gradients_at(models, statistics, t)
@@ -106,9 +107,9 @@ class TestTask:
         assert (measured["grad_norm"] >= 0).all(), f"expected grad_norm ≥ 0, saw {measured['grad_norm'].tolist()}"
 
     def test_has_the_gradient_of_its_loss(self, build_task: BuildTask) -> None:
-        """By differences of train_loss: grad_norm, and over all rows the workers' mean gradient."""
+        """Differences of train_loss give grad_norm, and over all rows the workers' mean gradient."""
         task, x, statistics = points(build_task)
-        wanted = differences(task, x, statistics)
+        wanted = numerical_gradient(task, x, statistics)
         norms = wanted.norm(dim=-1)
         assert_close(task.evaluate(x, statistics[..., 0, :])["grad_norm"].to(norms), norms, 1e-5, "grad_norm")
         found = [task.gradients(x, statistics, t)[0] for t in ROUNDS]
@@ -117,17 +118,17 @@ class TestTask:
 
     def test_descends(self, build_task: BuildTask) -> None:
         """Some step size reduces train_loss in 20 rounds of gradient descent."""
-        first = loss_after(whole(build_task), 0, 0)
-        losses = (loss_after(whole(build_task), 20, lr) for lr in (1, 0.1, 0.01, 0.001))
+        first = loss_after(build_whole(build_task), 0, 0)
+        losses = (loss_after(build_whole(build_task), 20, lr) for lr in (1, 0.1, 0.01, 0.001))
         assert any(loss < first for loss in losses), f"expected less than {first:.6g} by lr 1, 0.1, 0.01 or 0.001"
 
     def test_gives_ranks_what_it_gives_all(self, build_task: BuildTask) -> None:
-        """For some of the workers alone it gives what it gives them among all, bit for bit."""
+        """Some of the workers alone get the same as among all, bit for bit."""
         task, x, statistics = points(build_task)
-        fresh, measured = whole(build_task), task.evaluate(x, statistics[..., 0, :])
+        fresh, measured = build_whole(build_task), task.evaluate(x, statistics[..., 0, :])
         gradients, after = task.gradients(x, statistics, 2)
         for ids in ([0, 1], [2, 3], [3]):
-            with given(f"the workers {ids} of {WORKERS}"):
+            with case(f"the workers {ids} of {WORKERS}"):
                 part = build_task(workers=WORKERS, seed=SEED, ids=ids)
                 start = part.start(), part.start_statistics()
                 assert_same(start, (fresh.start(), fresh.start_statistics()[ids]), "start() and start_statistics()")
@@ -142,7 +143,7 @@ class TestTask:
         measured = task.evaluate(x, statistics[..., 0, :])
         rtol = 1e4 * torch.finfo(task.dtype).eps
         for trial in range(TRIALS):
-            with given(f"trial {trial}"):
+            with case(f"trial {trial}"):
                 others, alone = x * 0.5 - 0.1, slice(trial, trial + 1)
                 others[trial] = x[trial]
                 among, _ = task.gradients(others, statistics, 2)
@@ -158,35 +159,35 @@ class TestTask:
         torch.manual_seed(0)
         wanted = {t: task.gradients(x, statistics, t)[0].clone() for t in ROUNDS}
         torch.manual_seed(1)
-        fresh = whole(build_task)
+        fresh = build_whole(build_task)
         assert_same(fresh.start(), task.start(), "start()")
         for t in reversed(ROUNDS):
             found, _ = fresh.gradients(x, statistics, t)
             assert_same(found, wanted[t], f"gradients of round {t}, rounds in another order")
 
     def test_leaves_what_it_is_given(self, build_task: BuildTask) -> None:
-        """Neither x and statistics, nor what was returned before, is changed in place."""
+        """Neither arguments nor earlier results are changed in place."""
         task, x, statistics = points(build_task)
         other, own = x * 0.5 + 0.1, statistics[..., 0, :]
         assert_pure(task.gradients, (x, statistics, 1), (other, statistics, 2))
         assert_pure(task.evaluate, (x, own), (other, own))
 
 
-def whole(build_task: BuildTask) -> Task:
-    """The task with all workers at hand."""
+def build_whole(build_task: BuildTask) -> Task:
+    """Build the task with all workers."""
     return build_task(workers=WORKERS, seed=SEED, ids=None)
 
 
 def points(build_task: BuildTask) -> tuple[Task, Tensor, Tensor]:
-    """The whole task, x [T, d] around the start, and the statistics [T, W, b] of workers after a round."""
-    task, random = whole(build_task), torch.Generator().manual_seed(0)
+    """Return the whole task, x [T, d] around the start, and the statistics [T, W, b] of workers after a round."""
+    task, random = build_whole(build_task), torch.Generator().manual_seed(0)
     noise = torch.randn(TRIALS, task.d, generator=random, dtype=torch.float64).to(task.device, task.dtype)
     x = task.start() + 0.1 * noise
     return task, x, task.gradients(x, task.start_statistics().expand(TRIALS, -1, -1).clone(), 1)[1]
 
 
 def loss_after(task: Task, rounds: int, lr: float) -> float:
-    """train_loss after so many rounds of gradient descent."""
+    """Return train_loss after so many rounds of gradient descent."""
     x, statistics = task.start()[None].clone(), task.start_statistics()[None].clone()
     for t in range(1, rounds + 1):
         gradients, statistics = task.gradients(x, statistics, t)
@@ -194,8 +195,8 @@ def loss_after(task: Task, rounds: int, lr: float) -> float:
     return float(task.evaluate(x, statistics[..., 0, :])["train_loss"][0])
 
 
-def differences(task: Task, x: Tensor, statistics: Tensor) -> Tensor:
-    """∇ of train_loss [T, d] at x [T, d] by central differences, all coordinates at once."""
+def numerical_gradient(task: Task, x: Tensor, statistics: Tensor) -> Tensor:
+    """Return ∇ of train_loss [T, d] at x [T, d] by central differences, all coordinates at once."""
     if task.dtype is not torch.float64 or task.d > 256:
         pytest.skip("differences take float64 and at most 256 coordinates")
     moves, rows = 1e-6 * torch.eye(task.d, dtype=x.dtype, device=x.device), []

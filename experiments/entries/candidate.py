@@ -13,7 +13,7 @@ from common.errors import UsageError
 from experiments.config import identity
 from experiments.config.run import load_run
 from experiments.config.schema import RunConfig
-from experiments.entries.entry import Chosen
+from experiments.entries.entry import Choice
 from experiments.entries.track import Track
 from experiments.orchestration.study import Cell
 from plots.runs.best import Rule, rank_step_sizes
@@ -42,24 +42,24 @@ class Candidate:
         The method lists the values of other keys. Step sizes nearest its usual one fill the remaining trials. Raises
         UsageError if the method declares no step size.
         """
-        return {task: self._grid(self._composed(task, {})) for task in self.track.tasks}
+        return {task: self._grid(self._compose(task, {})) for task in self.track.tasks}
 
     def trials(self) -> list[Cell]:
         """Short runs of every setting on every task, with the seed that is never judged. Raises UsageError."""
         tuning, cells = self.track.tuning, []
         for task, grid in self.grids.items():
             for setting in _settings(grid):
-                run = self._composed(task, setting)
+                run = self._compose(task, setting)
                 share = {name: round(tuning.share * getattr(run, name)) for name in ("rounds", "warmup_rounds")}
                 cells.append(self._cell(replace(run, epochs=None, seed=tuning.seed, **share), setting))
         return cells
 
-    def judged(self, settings: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]) -> list[Cell]:
+    def judged_runs(self, settings: Mapping[str, Mapping[str, Any]], seeds: Iterable[int]) -> list[Cell]:
         """Runs of one setting per task, with every seed. Raises UsageError."""
-        runs = [(self._composed(task, setting), setting) for task, setting in settings.items()]
+        runs = [(self._compose(task, setting), setting) for task, setting in settings.items()]
         return [self._cell(replace(run, seed=seed), setting) for run, setting in runs for seed in seeds]
 
-    def choose(self, rows: pd.DataFrame) -> dict[str, Chosen]:
+    def choose(self, rows: pd.DataFrame) -> dict[str, Choice]:
         """The best setting of every task among these trials, by the rule of `plots.runs.best.rank_step_sizes`."""
         found = {}
         for task, grid in self.grids.items():
@@ -69,12 +69,12 @@ class Candidate:
                 trials.assign(lr=trials["setting"].map(list(known).index)), Rule(self.track.tasks[task].metric)
             )
             best = list(known.values())[int(ranks.index[0])]
-            found[task] = Chosen(
+            found[task] = Choice(
                 setting=best,
                 tried=grid,
                 inside=min(grid["lr"]) < best["lr"] < max(grid["lr"]),
                 note="every trial diverged" if (trials["status"] == "diverged").all() else ranks["why_not"].iloc[0],
-                config=identity.settings(self._composed(task, best)),
+                config=identity.settings(self._compose(task, best)),
             )
         return found
 
@@ -92,7 +92,7 @@ class Candidate:
         rows = rows[[name for name in rows if column(str(name)).filled_by != "diagnostics"]]
         return pd.concat([rows, repeat_by_row(runs, about)], axis=1), runs
 
-    def _composed(self, task: str, setting: Mapping[str, Any]) -> RunConfig:
+    def _compose(self, task: str, setting: Mapping[str, Any]) -> RunConfig:
         """A run of a task. One composition serves all step sizes."""
         others = tuple(f"{key}={value}" for key, value in setting.items() if key != "lr")
         if (task, *others) not in self._bases:

@@ -22,7 +22,7 @@ _TEXTS = ("run", "compressor", "setting", "status")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Choice:
     """The setting that the trials of one task chose."""
 
     setting: Mapping[str, Any]  # the judged values by key: {"lr": 0.01}
@@ -49,13 +49,13 @@ class Entry:
     parts: Mapping[str, str]  # what the method is made of on the first task, see `parts_of`
     memory: float  # numbers per coordinate that a worker keeps besides the model, the most of all tasks
     seeds: Sequence[int]  # of the judged runs
-    tasks: Mapping[str, Chosen]
+    tasks: Mapping[str, Choice]
     code: Mapping[str, str]  # digests of the modules that computed the runs
     machines: Sequence[Mapping[str, Any]]  # commit, versions and hardware, as in a run's environment.json
     rows_sha256: str = ""
 
 
-def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
+def write_entry(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
     """Write both files, entry.yaml last: without it the folder is not an entry.
 
     Columns of `rows` are those of `plots.runs.read.table` without looks and diagnostics. Three more describe a row's
@@ -71,23 +71,23 @@ def write(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
         file.write_bytes(checksums.as_yaml(text, checksums.id_of(folder)))
 
 
-def read(folder: Path) -> Entry:
+def read_entry(folder: Path) -> Entry:
     """Read the entry in a folder and verify its checksum. Raises ValueError if it is damaged, and OSError."""
     content = read_yaml(checksums.read(folder / ENTRY), folder / ENTRY)
     if set(content) != {one.name for one in fields(Entry)}:
         raise ValueError(f"{folder / ENTRY}: its keys are not those of an entry")
-    tasks = {name: Chosen(**chosen) for name, chosen in content.pop("tasks").items()}
+    tasks = {name: Choice(**chosen) for name, chosen in content.pop("tasks").items()}
     return Entry(**content, tasks=tasks)
 
 
 def read_with_rows(folder: Path) -> tuple[Entry, pd.DataFrame]:
     """Read an entry and its rows. Raises ValueError unless these have the hash in its entry.yaml, and OSError."""
-    entry, file = read(folder), folder / ROWS
+    entry, file = read_entry(folder), folder / ROWS
     if hashlib.sha256(file.read_bytes()).hexdigest() != entry.rows_sha256:
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another entry")
     return entry, pd.read_csv(file, dtype=dict.fromkeys(_TEXTS, str))
 
 
-def find(place: Path) -> list[Path]:
+def find_entries(place: Path) -> list[Path]:
     """The folders of entries in and below a folder."""
     return sorted(file.parent for file in place.rglob(ENTRY))

@@ -45,9 +45,9 @@ def problems(folder: Path) -> list[str]:
 
 
 def agreement(folder: Path, other: Path) -> str:
-    """How closely two entries of one method agree on the seeds that both have, in a sentence.
+    """Say in a sentence how closely two entries of one method agree on their common seeds.
 
-    It tells how far apart their bits to the levels are. Raises ValueError if one is damaged.
+    It compares their bits to the levels. Raises ValueError if one is damaged.
     """
     (entry, mine), (_, theirs) = read_with_rows(folder), read_with_rows(other)
     track, levels, least = read_track(entry.track, entry.packages), 0, 1.0
@@ -85,7 +85,7 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         yield f"has seeds {', '.join(map(str, others))}, which are not the track's"
     candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
     settings = {task: chosen.setting for task, chosen in entry.tasks.items()}
-    judged = candidate.judged(settings, entry.seeds)
+    judged = candidate.judged_runs(settings, entry.seeds)
     cells = {cell.id: cell for cell in [*candidate.trials(), *judged]}
     if wrong := cells.keys() ^ set(rows["run"]):
         yield f"{len(wrong)} runs are missing or of another configuration: {', '.join(sorted(wrong)[:3])}"
@@ -100,11 +100,11 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         yield f"says that a worker keeps {entry.memory:g} numbers per coordinate; it keeps {kept:g}"
     for id, some in rows.groupby("run", sort=False):
         run = cells[str(id)].run
-        if wrong := _wrong(run, some, built[run.task.name][1]):
+        if wrong := _find_problem(run, some, built[run.task.name][1]):
             yield f"{cells[str(id)].name}: {wrong}"
 
 
-def _wrong(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
+def _find_problem(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
     """Return what is wrong with the rows of one run, or an empty text."""
     due = [t for t in range(run.rounds + 1) if run.is_due(t)]
     there = rows["round"].tolist()

@@ -1,11 +1,11 @@
-"""Train one configuration whose algorithm is an external strategy, one worker a rank.
+"""Train one configuration with an external strategy as its algorithm, one worker per rank.
 
     PYTHONPATH=examples torchrun --standalone --nproc-per-node=4 -m experiments.external packages=[strategies] \\
         algorithm=torch_powersgd task=digits cluster.workers=4 lr=0.1
 
-Keys are those of a run. The task, its data, batches, x₁, step sizes and evaluations are the harness's, as
-is the folder that is left; x moves by the strategy alone, and bits are counted at torch.distributed. A finished run
-is skipped. One that was stopped begins anew: what a strategy remembers is its own.
+Keys are those of a run. The harness provides the task, data, batches, x₁, step sizes, evaluations and run folder.
+The strategy alone moves x, and bits are counted at torch.distributed. A finished run is skipped. A stopped run begins
+anew, because the harness does not save a strategy's state.
 """
 
 import os
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for word in split(given, (*LAUNCH, "sweep"))[0]:
             raise UsageError(f"{word}: no key of this command")
         run = load_run(given)
-        from experiments.external.record import build_trainer, check  # torch, once the configuration is right
+        from experiments.external.record import build_trainer, check  # imports torch
         from experiments.training.session import train_here
 
         check(run)

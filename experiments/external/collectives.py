@@ -1,4 +1,4 @@
-"""What crosses torch.distributed, counted where collectives are called."""
+"""Count the bytes of collectives at torch.distributed."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ METHODS = {
     *("_reduce_scatter_base", "reduce_scatter_single", "reduce_scatter_single_coalesced", "alltoall_base"),
     "all_to_all_single",
 }
-"""Those of a process group that move tensors, under the names of several versions of torch."""
+"""Methods of a process group that move tensors, under the names of several versions of torch."""
 
 
 @dataclass
 class Collectives:
-    """The bytes that this process handed to collectives and was given back, by the group's method that was called.
+    """The bytes that this process passes to collectives and gets back, by the group's method.
 
-    An all-reduce of d floats is 4d handed in and 4d given back, however a ring or a tree moves them; of what is
-    gathered a process's own part is given back too; a broadcast is handed in by its root and given to all others.
+    An all-reduce of d floats counts 4d in and 4d out, however a ring or a tree moves them. A gather gives back a
+    process's own part too. A broadcast counts in at its root and out at all others.
     """
 
-    handed: Counter[str] = field(default_factory=Counter)
-    given: Counter[str] = field(default_factory=Counter)
-    _lock: Lock = field(default_factory=Lock)  # what follows a collective may run in a thread of the backend's
+    inputs: Counter[str] = field(default_factory=Counter)
+    outputs: Counter[str] = field(default_factory=Counter)
+    _lock: Lock = field(default_factory=Lock)  # callbacks may run in a thread of the backend
 
     @contextmanager
-    def counting(self) -> Iterator[None]:
-        """Count every collective that Python calls on any process group of this process within: all end in a method
-        of the group. Those that torch's C++ calls, as DistributedDataParallel without a hook does, are not seen."""
+    def count_calls(self) -> Iterator[None]:
+        """Count every collective that Python calls in the with-block, on any process group of this process. Those
+        that torch's C++ calls, as DistributedDataParallel without a hook does, are not seen."""
         before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in METHODS}
         for name in before:
-            setattr(dist.ProcessGroup, name, self._counted(name, getattr(dist.ProcessGroup, name)))
+            setattr(dist.ProcessGroup, name, self._count(name, getattr(dist.ProcessGroup, name)))
         try:
             yield
         finally:
             for name, method in before.items():
                 setattr(dist.ProcessGroup, name, method)
 
-    def _counted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _count(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(group: dist.ProcessGroup, *arguments: Any, **options: Any) -> Any:
             handed, given = flow(name, group, *arguments, *options.values())
             with self._lock:
-                self.handed[name] += nbytes(handed)
-                self.given[name] += nbytes(given)
+                self.inputs[name] += nbytes(handed)
+                self.outputs[name] += nbytes(given)
             return method(group, *arguments, **options)
 
         return call
 
 
 def flow(name: str, group: dist.ProcessGroup, first: Tensors, *others: Any) -> tuple[Tensors, Tensors]:
-    """Of the arguments of a group's method what this process hands in, and what it is given back."""
+    """Return the arguments of a group's method that this process passes in, and those that it gets back."""
     match name:
         case "allreduce" | "allreduce_coalesced":
             return first, first

@@ -15,7 +15,7 @@ from algorithms.core.update_rules import SGD, Lr
 from common.errors import UsageError
 from experiments.cluster.base import ClusterState, Simulated
 from experiments.cluster.ranks import Group, Ranks
-from experiments.config.classes import Classes, called
+from experiments.config.classes import Classes, as_node
 from experiments.config.schema import ClusterConfig, RunConfig
 from experiments.external.collectives import Collectives
 from experiments.external.strategy import Carrier, Strategy
@@ -25,7 +25,7 @@ from experiments.training.trainer import Trainer
 
 
 class External(Algorithm):
-    """Stands for the strategy: it exchanges nothing by itself, and its step size by theory is dense SGD's."""
+    """A placeholder for the strategy. It exchanges nothing, and its step size by theory is dense SGD's."""
 
     is_coordinatewise = True
 
@@ -33,8 +33,8 @@ class External(Algorithm):
         return ()
 
 
-class Driven(Simulated):
-    """One worker a rank, moved by its strategy. Worker 0's model is measured; the others' may differ."""
+class StrategyCluster(Simulated):
+    """One worker per rank, moved by its strategy. Worker 0's model is measured; the others' may differ."""
 
     def __init__(self, ranks: Ranks, strategy: Strategy, carrier: Carrier, seed: int) -> None:
         super().__init__(External(dense(), dense(), SGD()), 1, seed)
@@ -42,21 +42,21 @@ class Driven(Simulated):
         self._strategy, self._carrier, self.collectives = strategy, carrier, Collectives()
 
     def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
-        with self.collectives.counting():
+        with self.collectives.count_calls():
             self._strategy.step(gradients[0, 0], float(lr))
         return replace(state, replica=replace(state.replica, x=self._carrier.vector().unsqueeze(0)))
 
 
 class ExternalTrainer(Trainer):
-    """The rounds of one worker. What the strategy remembers is its own, so a stopped run begins anew."""
+    """Trains one worker. The strategy's state is not saved, so a stopped run begins anew."""
 
     is_resumable = False
-    cluster: Driven
+    cluster: StrategyCluster
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
-        """As a trainer's. Bits up are of the worker that sent most, bits down of the one that received most."""
+        """Return a trainer's rows. Bits up are the most that a worker sent, bits down the most that one received."""
         counted = self.cluster.collectives
-        most = torch.tensor([counted.handed.total(), counted.given.total()], device=self.task.device)
+        most = torch.tensor([counted.inputs.total(), counted.outputs.total()], device=self.task.device)
         with raise_lost_contact():
             dist.all_reduce(most, dist.ReduceOp.MAX)
         up, down = most.tolist()
@@ -68,10 +68,10 @@ class ExternalTrainer(Trainer):
 
 
 def check(run: RunConfig) -> None:
-    """Raise UsageError for what an external strategy does not have, before anything is started."""
+    """Raise UsageError for settings that external strategies do not support."""
     classes = Classes(run.packages)
-    classes.find(called(run.algorithm), "algorithm", Strategy)
-    if classes.find(called(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
+    classes.find(as_node(run.algorithm), "algorithm", Strategy)
+    if classes.find(as_node(run.compressor), "compressor", Compressor) is not Identity or run.update.target:
         raise UsageError("compressor, update: an external strategy brings its own; leave them out")
     plain = ClusterConfig(workers=run.cluster.workers, timeout=run.cluster.timeout)
     usual = {"partition": "whole", "clip_aggregate": None}
@@ -84,7 +84,7 @@ def check(run: RunConfig) -> None:
 
 
 def build_trainer(run: RunConfig, ranks: Ranks) -> ExternalTrainer:
-    """The task and the strategy of this rank's worker. Raises UsageError, DataError and LostContact."""
+    """Build the task and the strategy of this rank's worker. Raises UsageError, DataError and LostContact."""
     if not isinstance(ranks, Group) or ranks.size != run.cluster.workers:
         raise UsageError(
             f"cluster.workers={run.cluster.workers}: an external strategy needs one rank per worker, and there are "
@@ -93,6 +93,6 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> ExternalTrainer:
     configure_torch(run)
     task = build_task(run, ranks)
     carrier = Carrier(task.start(), layout_of(task))
-    strategy = Classes(run.packages).build(called(run.algorithm), "algorithm", Strategy, carrier=carrier)
-    cluster = Driven(ranks, strategy, carrier, run.seed)
+    strategy = Classes(run.packages).build(as_node(run.algorithm), "algorithm", Strategy, carrier=carrier)
+    cluster = StrategyCluster(ranks, strategy, carrier, run.seed)
     return trainer_of(run, ExternalTrainer, task, cluster, cluster.algorithm)

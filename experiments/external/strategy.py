@@ -1,4 +1,4 @@
-"""A worker's part of an external strategy: what it is given, and what it does with it."""
+"""The interface of external strategies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from algorithms.utils.layout import Layout
 
 
 class Carrier(nn.Module):
-    """A model of the parameter tensors of a layout, whose loss Σ_k x_k g_k for a vector g has the gradient g."""
+    """A model with the parameter tensors of a layout. Its loss Σ_k x_k g_k for a vector g has the gradient g."""
 
     def __init__(self, x: Tensor, layout: Layout) -> None:
         super().__init__()
@@ -35,9 +35,9 @@ class Carrier(nn.Module):
 
 
 class Strategy(ABC):
-    """What one worker does to its copy of the model in a round, by itself and by collectives with the others.
+    """Updates one worker's copy of the model in every round, by itself and by collectives with the others.
 
-    It is made on every rank alike, of a `Carrier` with x₁ as its first argument and of its options.
+    Every rank builds it with a `Carrier` that holds x₁ as its first argument, and with its options.
     """
 
     @abstractmethod
@@ -45,11 +45,11 @@ class Strategy(ABC):
         """Move the carrier's parameters by this worker's gradient [d] at them, with step size lr."""
 
 
-class Hooked(Strategy):
-    """A communication hook of DistributedDataParallel's, with an optimizer of torch's beside it.
+class HookStrategy(Strategy):
+    """A communication hook of DistributedDataParallel with an optimizer of torch.
 
-    hook and state are what `register_comm_hook` takes. optimizer makes one of parameters; its step sizes are those
-    of the run.
+    hook and state: for `register_comm_hook`. optimizer: builds one from parameters; its step sizes are those of the
+    run.
     """
 
     def __init__(
@@ -71,6 +71,6 @@ class Hooked(Strategy):
 
 
 def set_step_size(optimizer: torch.optim.Optimizer, lr: float) -> None:
-    """Give all of an optimizer's parameters one."""
+    """Set the step size of all of an optimizer's parameters."""
     for group in optimizer.param_groups:
         group["lr"] = lr

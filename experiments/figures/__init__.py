@@ -1,1 +1,1 @@
-"""Figures of conf/figure: what they ask for, their runs, and the committed results."""
+"""Figures of conf/figure: their configurations, their runs, and the committed results."""

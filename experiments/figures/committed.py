@@ -1,6 +1,6 @@
 """The committed results of figures: a folder of results-reference has a report, its pictures and the table of rows.
 
-The table's name is the figure's, and so is the folder's, except for a second budget: figure_3_full/figure_3.csv.xz.
+Table and folder have the figure's name, except for a second budget: figure_3_full/figure_3.csv.xz.
 """
 
 from operator import itemgetter
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from experiments.config.compose import compose, resolve
 from experiments.config.schema import Reproduction
-from experiments.figures.configuration import BUDGETS, read
+from experiments.figures.configuration import BUDGETS, read_figure
 from plots.figure import markdown
 from plots.figure.publish import print_tallies, publish, read_rows
 from plots.figure.spec import Figure
@@ -26,20 +26,20 @@ def tables() -> dict[str, Path]:
 
 
 def load(table: Path) -> tuple[pd.DataFrame, Figure]:
-    """The rows of a table, and the figure that they are of, with the budget that its runs had."""
+    """Read the rows of a table, and its figure with the budget of those runs."""
     frame = read_rows(table)
     budget = frame["budget"].iloc[0]
     return frame, figure_of(table.name.removesuffix(".csv.xz"), "auto" if pd.isna(budget) else str(budget))
 
 
 def figure_of(name: str, budget: Any) -> Figure:
-    """A figure of conf/figure."""
+    """Read a figure of conf/figure with a budget."""
     node = resolve(compose([f"figure={name}"], "reproduction"))["figure"]
-    return read(Reproduction(figure=node, budget=budget), itemgetter(0))
+    return read_figure(Reproduction(figure=node, budget=budget), itemgetter(0))
 
 
-def report_beside(figure: Figure, target: Path, console: Console) -> None:
-    """Where committed runs had a larger budget, draw these too, into `target`/committed, and report them first."""
+def report_committed(figure: Figure, target: Path, console: Console) -> None:
+    """If committed runs had a larger budget, draw these too, into `target`/committed, and report them first."""
     table = tables().get(figure.name)
     if figure.budget is None or table is None:
         return

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from common.errors import UsageError
 from common.names import closest_name
 from experiments.config.compose import Config
-from experiments.config.run import path_name
+from experiments.config.run import check_path_name
 from experiments.config.schema import Reproduction
-from experiments.config.values import check_keys, checked
+from experiments.config.values import check_keys, read_keys
 from plots.claims.claims import CHECKS, Claim
 from plots.figure.derive import DERIVATIONS
 from plots.figure.spec import Figure, Panel, Times
@@ -27,25 +27,25 @@ _OF_CLAIM = ("number", "statement", "negated")
 _KEYS = [*(name for name in Figure.model_fields if name not in ("budget", "seeds")), "budgets", "of_claim"]
 
 
-def asked_of(config: Config) -> Reproduction:
-    """What a resolved configuration of conf/reproduction.yaml asks for. Raises UsageError."""
-    return Reproduction(figure=config["figure"], **checked(Reproduction, config))
+def reproduction_of(config: Config) -> Reproduction:
+    """Read the keys of conf/reproduction.yaml from a resolved configuration. Raises UsageError."""
+    return Reproduction(figure=config["figure"], **read_keys(Reproduction, config))
 
 
-def read(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Figure:
-    """The figure that is asked for, with a budget and seeds; null means left out.
+def read_figure(asked: Reproduction, pick: Callable[[Sequence[Figure]], Figure]) -> Figure:
+    """Read the requested figure with a budget and seeds. Null keys count as left out.
 
-    `pick` chooses among the budgets for `auto`. Raises UsageError for what could not be drawn or judged.
+    `pick` chooses among the budgets for `auto`. Raises UsageError if the figure could not be drawn or judged.
     """
     if not isinstance(asked.figure, Mapping):
         raise UsageError(f"figure={asked.figure}: must be one of conf/figure/, or have keys of its own")
     node = {key: value for key, value in asked.figure.items() if value is not None}
     place = f"figure={node.get('name', '')}"
     check_keys(node, _KEYS, place, ("name",))
-    path_name(node["name"], "figure.name")
+    check_path_name(node["name"], "figure.name")
     budgets = node.pop("budgets", {})
-    names = _budgets(budgets, asked.budget, place)
-    figures = [_seeded(_figure(_chosen(node, budgets, name), name, place), asked.seeds, place) for name in names]
+    nodes = {name: _with_budget(node, budgets, name) for name in _budgets(budgets, asked.budget, place)}
+    figures = [_with_seeds(_figure(node, name, place), asked.seeds, place) for name, node in nodes.items()]
     return figures[0] if len(figures) == 1 else pick(figures)
 
 
@@ -62,14 +62,14 @@ def _budgets(budgets: Mapping[str, Any], asked: str, place: str) -> list[str | N
     raise UsageError(f"budget={asked}: {place} {has}")
 
 
-def _chosen(node: Config, budgets: Mapping[str, Any], name: str | None) -> Config:
+def _with_budget(node: Config, budgets: Mapping[str, Any], name: str | None) -> Config:
     chosen = budgets[name] if name else {}
     overrides = [*node.get("overrides", []), *(chosen.get("overrides") or [])]
     both = {**node, **chosen, "overrides": overrides, "name": node["name"]}
     return {key: value for key, value in both.items() if value is not None}
 
 
-def _seeded(figure: Figure, seeds: object, place: str) -> Figure:
+def _with_seeds(figure: Figure, seeds: object, place: str) -> Figure:
     if seeds is None:
         return figure if figure.held_out is None else figure.replace(seeds=(0,))
     if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
@@ -93,7 +93,7 @@ def _figure(node: Config, budget: str | None, place: str) -> Figure:
     try:
         figure = Figure.model_validate_json(json.dumps(node), strict=True)
     except ValidationError as error:
-        raise UsageError(f"{place}: {_in_words(error)}") from error
+        raise UsageError(f"{place}: {_explain(error)}") from error
     return figure
 
 
@@ -107,8 +107,8 @@ def _claim(node: Any, of_claim: object) -> Any:
     return {**claim, "check": {"name": options.pop("check", ""), **options}}
 
 
-def _in_words(error: ValidationError) -> str:
-    """What is wrong, and where. Unknown keys come first."""
+def _explain(error: ValidationError) -> str:
+    """Return what is wrong, and where. Unknown keys come first."""
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]  # others are types
     place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parts)

@@ -1,11 +1,11 @@
-"""Step sizes chosen on a seed of their own, before the runs that are judged: no curve that is judged took part in
-choosing, and every method was given the same number of trials.
-"""
+"""Choose step sizes on a separate seed, before the judged runs.
+
+So no judged curve takes part in the choice, and every method has the same number of trials."""
 
 from collections.abc import Sequence
 
 from common.errors import UsageError
-from experiments.cluster.launch import launch as place_of
+from experiments.cluster.launch import read_launch
 from experiments.config.compose import parse
 from experiments.figures.runs import combinations, runs_of
 from experiments.run_store.folder import RunFolder
@@ -14,13 +14,13 @@ from plots.runs.best import mark_best
 from plots.runs.read import open_run, table
 
 Best = dict[tuple[str, str], float]
-"""By task and method."""
+"""Step sizes by task and method."""
 
 
 def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
-    """The first step, with the overrides among its own: every step size of the grid, a run each, on the seed that is
-    held out. Raises UsageError."""
-    if place_of() is not None:
+    """Return the first step: a run for every step size of the grid, on the held-out seed. The overrides become its
+    own. Raises UsageError."""
+    if read_launch() is not None:
         raise UsageError(
             f"figure={figure.name}: one process chooses step sizes between the runs, and here there are several; "
             "start it alone, with ranks=N for N processes a run"
@@ -36,11 +36,11 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
         for line, run in lines
         for lr in run.lr
     ]
-    return _of(figure, overrides, found)
+    return _with_lines(figure, overrides, found)
 
 
 def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
-    """What the first step came to; empty as long as a run of it goes on. One that diverged cannot be the best."""
+    """Return the best step sizes of the first step, none until its runs are over. A diverged one cannot win."""
     folders = [RunFolder.of(run) for run in runs_of(first, (), packages)]
     if not all(folder.is_over() for folder in folders):
         return {}
@@ -50,15 +50,15 @@ def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
 
 
 def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> tuple[Figure, bool]:
-    """The trials, and with every seed the published and the best step size of every method; and whether the best are
-    known, without which they are left out. Raises UsageError."""
+    """Return the trials with the judged runs, and whether the best step sizes are known. The judged runs have the
+    published and, if known, the best step size of every method, with every seed. Raises UsageError."""
     first = trials(figure, overrides, packages)
     best = best_step_sizes(first, packages)
     found = [entry for axis in first.grid for entry in axis]
     for line, run in zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]
         found += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
-    return _of(figure, overrides, found), bool(best)
+    return _with_lines(figure, overrides, found), bool(best)
 
 
 def _rounds(share: float, rounds: int) -> list[str]:
@@ -70,5 +70,5 @@ def _line(line: Sequence[str], lr: float, seed: int | None, *more: str) -> str:
     return " ".join([*kept, f"lr={lr}", f"seed={seed}", *more])
 
 
-def _of(figure: Figure, overrides: Sequence[str], lines: Sequence[str]) -> Figure:
+def _with_lines(figure: Figure, overrides: Sequence[str], lines: Sequence[str]) -> Figure:
     return figure.replace(grid=(tuple(dict.fromkeys(lines)),), overrides=(*figure.overrides, *overrides))

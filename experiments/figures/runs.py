@@ -1,4 +1,4 @@
-"""The runs of a figure. What would fail only after training is refused before it."""
+"""The runs of a figure, checked before training for all that would fail after it."""
 
 import re
 from collections import Counter
@@ -17,27 +17,27 @@ from plots.figure.spec import Figure
 
 
 def runs_of(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = ()) -> list[RunConfig]:
-    """The runs of a figure in the order of `combinations`, with overrides and users' packages for all of them.
+    """Return a figure's runs in the order of `combinations`, with overrides and users' packages for all of them.
 
-    Raises UsageError for a wrong key of any of them, and for what the figure could not show of them.
+    Raises UsageError for a wrong key of any of them, and for runs that the figure could not show.
     """
     place, lines = f"figure={figure.name}", combinations(figure.grid)
     _check_overrides(figure, lines, overrides)
     let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    runs = [_composed(*let_in, *figure.overrides, *line, *overrides) for line in lines]
+    runs = [_compose_run(*let_in, *figure.overrides, *line, *overrides) for line in lines]
     _check_names(figure, runs, place)
     _check_curves(figure, runs, place)
     return runs
 
 
 @cache
-def _composed(*overrides: str) -> RunConfig:
+def _compose_run(*overrides: str) -> RunConfig:
     return load_run(overrides, [one.name for one in fields(Reproduction)])
 
 
 def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:
-    """One entry of every axis, in every way, as overrides. An entry's overrides are separated by spaces, which values
-    may hold too."""
+    """Return every combination of one entry of each axis, as overrides. Spaces separate an entry's overrides, and may
+    be in values too."""
     return [
         [override for entry in entries for override in re.split(r"\s+(?=[^\s=]+=)", entry.strip())]
         for entries in product(*grid)

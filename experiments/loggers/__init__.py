@@ -1,1 +1,1 @@
-"""A run's rows shown in a second place, wandb or TensorBoard. The run's folder is the authority."""
+"""Loggers show a run's rows in wandb or TensorBoard. The run's folder is the authority."""

@@ -1,11 +1,11 @@
-"""The interface of a logger, and a run's own one."""
+"""The interface of loggers, and the logger of a run."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from experiments.config.classes import Classes, called
+from experiments.config.classes import Classes, as_node
 from experiments.config.schema import RunConfig
 from plots.runs.columns import column
 from plots.runs.files import METRICS, STATUS, read_json, read_rows
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 Say = Callable[[str], object]
 """Prints a line beside the progress bar."""
 
-_SAME_IN_ALL_ROWS = ("trial", "lr", "step_size")
+_CONSTANT = ("trial", "lr", "step_size")
 
 
 class Logger:
@@ -23,7 +23,7 @@ class Logger:
     title = ""
 
     def begin(self, folder: Path, say: Say) -> None:
-        """Start with the run in this folder, which may be finished. All of its rows follow, from the first one on."""
+        """Start with the run in this folder, which may be finished. All of its rows follow, from the first one."""
 
     def log(self, row: Row) -> None:
         """Show the next row of metrics.jsonl."""
@@ -33,8 +33,8 @@ class Logger:
 
 
 def build_logger(run: RunConfig) -> Logger | None:
-    """The run's logger, None for `logger=none`. Raises UsageError for a wrong option."""
-    return None if run.logger.target is None else Classes(run.packages).build(called(run.logger), "logger", Logger)
+    """Build the run's logger, None for `logger=none`. Raises UsageError for a wrong option."""
+    return None if run.logger.target is None else Classes(run.packages).build(as_node(run.logger), "logger", Logger)
 
 
 @contextmanager
@@ -75,12 +75,12 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or repr(error)
 
 
-def name_of(name: str) -> str:
-    """A column's name in wandb."""
+def wandb_name(name: str) -> str:
+    """Return a column's name in wandb."""
     known = column(name)
     return known.wandb or f"{'compression' if known.filled_by == 'diagnostics' else 'metric'}/{name}"
 
 
-def renamed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of metrics.jsonl under wandb's names, without missing values."""
-    return {name_of(key): value for key, value in row.items() if value is not None and key not in _SAME_IN_ALL_ROWS}
+def wandb_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of metrics.jsonl under wandb's names, without missing values."""
+    return {wandb_name(key): value for key, value in row.items() if value is not None and key not in _CONSTANT}

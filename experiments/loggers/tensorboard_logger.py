@@ -1,10 +1,10 @@
-"""Runs written for TensorBoard while they train."""
+"""Write runs for TensorBoard while they train."""
 
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-from experiments.loggers.logger import Logger, Row, Say, renamed
+from experiments.loggers.logger import Logger, Row, Say, wandb_row
 from plots.runs.read import open_run
 
 
@@ -31,7 +31,7 @@ class TensorboardLogger(Logger):
         self._curves = [SummaryWriter(str(place / f"lr{lr:g}" if len(lrs) > 1 else place)) for lr in lrs]
 
     def log(self, row: Row) -> None:
-        for name, value in renamed(row).items():
+        for name, value in wandb_row(row).items():
             self._curves[row["trial"]].add_scalar(name, value, row["round"], row["seconds"])
             self._curves[row["trial"]].add_scalar(f"bits/{name}", value, row["bits"], row["seconds"])
 

@@ -1,4 +1,4 @@
-"""Runs sent to wandb while they train, or kept for `wandb sync`."""
+"""Send runs to wandb while they train, or keep them for `wandb sync`."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.loggers.logger import Logger, Row, Say, name_of, one_line, renamed
+from experiments.loggers.logger import Logger, Row, Say, one_line, wandb_name, wandb_row
 from plots.runs.columns import column, higher_is_better, sign
 from plots.runs.files import read_json
 from plots.runs.read import RunRecord, open_run
@@ -21,7 +21,7 @@ from plots.runs.read import RunRecord, open_run
 if TYPE_CHECKING:
     import wandb
 
-BITS = name_of("bits")
+BITS = wandb_name("bits")
 """The x-axis of every curve."""
 
 TARGETS = {
@@ -43,8 +43,8 @@ class WandbLogger(Logger):
     """Sends rows to wandb, or keeps them in the run's folder where wandb is offline.
 
     A run with one step size is one run of wandb with the same id. A grid of step sizes is one run of wandb for each,
-    since wandb compares runs. Rows that wandb already has under an id are not sent again: a run that runs
-    anew after an edit has another id. Raises ValueError where wandb is missing.
+    since wandb compares runs. Rows that wandb already has under an id are not sent again; a new run after an edit has
+    another id. Raises ValueError if wandb is missing.
     """
 
     title = "wandb"
@@ -66,7 +66,7 @@ class WandbLogger(Logger):
         self._curves: list[_Curve] = []
 
     def begin(self, folder: Path, say: Say) -> None:
-        """Begin a run of wandb for each step size, offline where that fails online."""
+        """Begin a run of wandb for each step size, offline if that fails online."""
         import wandb  # takes a second
 
         sent = folder / "wandb" / "sent"  # there if wandb may already have rows
@@ -79,13 +79,13 @@ class WandbLogger(Logger):
         record = open_run(folder)
         self.mode, reason = mode_and_reason(self.mode)
         try:
-            self._curves = self._begun(record)
+            self._curves = self._start_runs(record)
         except Exception as error:
             if self.mode != "online":
                 raise
             wandb.teardown()  # or the ids would still be in use
             self.mode, reason = "offline", f"it could not begin online ({one_line(error)})"
-            self._curves = self._begun(record)
+            self._curves = self._start_runs(record)
         if self.mode == "online":
             sent.parent.mkdir(exist_ok=True)
             sent.touch()
@@ -98,10 +98,10 @@ class WandbLogger(Logger):
     def log(self, row: Row) -> None:
         """Log x and y in one call, without a step of ours, so that wandb's own step counts rows."""
         curve = self._curves[row["trial"]]
-        add_to(curve.summary, row, self.targets)
+        update_summary(curve.summary, row, self.targets)
         curve.rows += 1
         if curve.rows > curve.run.starting_step:
-            curve.run.log(renamed(row))
+            curve.run.log(wandb_row(row))
 
     def finish(self, status: str) -> None:
         """Add the summary and end the runs, all at once. One that was stopped or failed is failed in wandb.
@@ -112,7 +112,7 @@ class WandbLogger(Logger):
             with ThreadPoolExecutor(len(self._curves)) as pool:
                 list(pool.map(lambda curve: self._finish(curve, status), self._curves))
 
-    def _begun(self, record: RunRecord) -> list[_Curve]:
+    def _start_runs(self, record: RunRecord) -> list[_Curve]:
         import wandb
 
         settings = wandb.Settings(silent=True, console="off", finish_timeout_raises=True, **self._timeouts)
@@ -132,7 +132,7 @@ class WandbLogger(Logger):
         return curves
 
     def _arguments(self, record: RunRecord, trial: int) -> dict[str, Any]:
-        """What identifies and describes one curve of a run. An agent of wandb's sweeps brings the id itself."""
+        """Return the arguments of wandb.init for one curve. An agent of wandb's sweeps brings the id itself."""
         facts, lr, said = record.environment, record.lrs[trial], os.environ
         is_grid, step = len(record.lrs) > 1, f"-lr{lr:g}"
         name = said.get("WANDB_NAME")
@@ -159,9 +159,9 @@ class WandbLogger(Logger):
 
 
 def mode_and_reason(wanted: str | None) -> tuple[str, str]:
-    """wandb's mode, and why it is not online. Nobody is asked to log in.
+    """Return wandb's mode, and why it is not online. It never asks to log in.
 
-    wanted: null for what WANDB_MODE and wandb's settings say. Raises ValueError where these are wrong.
+    wanted: None for the mode of WANDB_MODE or wandb's settings. Raises ValueError if these are wrong.
     """
     import wandb
 
@@ -178,7 +178,7 @@ def bits_to(metric: str, level: float) -> str:
     return f"bits_to/{metric}/{'-' * sign}{''.join(map(str, digits))}e{exponent}"
 
 
-def add_to(summary: dict[str, Any], row: Mapping[str, Any], targets: Mapping[str, Sequence[float]]) -> None:
+def update_summary(summary: dict[str, Any], row: Mapping[str, Any], targets: Mapping[str, Sequence[float]]) -> None:
     """Update a run's summary with its next row: final and best metrics, totals, and the bits to each target.
 
     targets: levels by metric. The first row at or below a level has reached it; of an accuracy, at or above.

@@ -10,15 +10,15 @@ def initialise(module: nn.Module, seed: int) -> None:
     """Set every parameter and every running statistic, in place, from one generator keyed by the seed.
 
     Weights of a `Conv2d` are normal with variance 2/fan_out, fan_out = output channels × kernel size (He et al. 2015,
-    as torchvision has it for ResNet and VGG), of a `Linear` uniform in ±1/√fan_in, of an `Embedding` normal with
+    as in torchvision's ResNet and VGG), of a `Linear` uniform in ±1/√fan_in, of an `Embedding` normal with
     deviation 0.02 (Radford et al. 2019). Values are drawn on the CPU in the order of `module.modules()`: they depend
     neither on the device nor on the memory format.
-    Raises ValueError for a module of another type that has parameters of its own, and no `initialise(generator)`.
+    Raises ValueError for other modules with parameters of their own, unless they have `initialise(generator)`.
     """
     generator = torch.Generator().manual_seed(keyed_seed(seed, "initial parameters"))
     with torch.no_grad():
         for name, layer in module.named_modules():
-            # Types are compared, not subclasses: a subclass could have parameters that would stay as they were.
+            # Exact types: a subclass could have further parameters, which would stay as they were.
             if type(layer) is nn.Conv2d:
                 weight = torch.empty(layer.weight.shape)
                 nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu", generator=generator)

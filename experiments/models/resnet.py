@@ -11,9 +11,9 @@ def resnet18(
 ) -> nn.Module:
     """Images [N, 3, 32, 32] → logits [N, classes]: a 3×3 stem, four stages of two basic blocks, average pool, linear.
 
-    The stages have width, 2·width, 4·width and 8·width channels, all but the first at half the resolution of the one
-    before. What differs from torchvision's `resnet18`, made for 224×224, is the stem: 3×3 at stride 1 and no
-    max-pool, as is usual on CIFAR. The order of the parameters is the same. 11,173,962 of them at width 64.
+    The stages have width, 2·width, 4·width and 8·width channels; each after the first halves the resolution. Only the
+    stem differs from torchvision's `resnet18`, made for 224×224: it is 3×3 at stride 1 without max-pool, as is usual
+    on CIFAR. Parameters are in the same order: 11,173,962 of them at width 64.
 
     Source: He, Zhang, Ren and Sun 2016, *Deep Residual Learning for Image Recognition*.
     """

@@ -1,4 +1,4 @@
-"""A decoder-only transformer in its usual small form, with dropout whose masks are drawn by name."""
+"""A small decoder-only transformer, with dropout masks drawn from keys."""
 
 from typing import Annotated
 
@@ -15,8 +15,8 @@ DEVIATION = 0.02
 class KeyedDropout(nn.Module):
     """Sets a share p of its input to zero in training mode and multiplies the rest by 1/(1 − p).
 
-    The masks of a layer depend on the name that `key_masks` gave before the forward pass and on the layer alone, not
-    on torch's global generator. They are drawn where the input lies; a GPU's masks are others than a CPU's.
+    Its masks depend only on the layer and on the name given to `key_masks` before the forward pass, not on torch's
+    global generator. They are drawn on the input's device; a GPU's masks differ from a CPU's.
     """
 
     def __init__(self, p: float) -> None:
@@ -38,14 +38,14 @@ def key_masks(module: nn.Module, *name: int | str) -> None:
 
 
 class Projection(nn.Linear):
-    """A linear map without bias, whose weights begin normal with the given standard deviation."""
+    """A linear map without bias. Its initial weights are normal with the given standard deviation."""
 
     def __init__(self, inputs: int, outputs: int, deviation: float = DEVIATION) -> None:
         super().__init__(inputs, outputs, bias=False)
         self.deviation = deviation
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Its own rule, which `experiments.models.initial.initialise` calls."""
+        """Set the initial weights. `experiments.models.initial.initialise` calls this."""
         self.weight.copy_(torch.empty(self.weight.shape).normal_(0, self.deviation, generator=generator))
 
 
@@ -91,7 +91,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Codes [N, L] → logits [N, L, characters]; what it is made of says `transformer`."""
+    """Codes [N, L] → logits [N, L, characters]; see `transformer`."""
 
     def __init__(self, characters: int, context: int, layers: int, heads: int, width: int, dropout: float) -> None:
         super().__init__()
@@ -119,12 +119,11 @@ def transformer(
 ) -> nn.Module:
     """Codes [N, L ≤ context] → logits [N, L, characters]: the small GPT of karpathy/nanoGPT's readme.
 
-    Learned positions, pre-norm blocks of causal attention and a perceptron of four times the width with GELU, a last
-    norm; no biases anywhere, and the head's matrix is the embedding's. Weights begin normal with deviation 0.02,
-    those that write into the residual stream with 0.02/√(2·layers) (Radford et al. 2019), the norms' at 1.
-    804,096 parameters as it stands.
-    Raises ValueError for a width that heads do not divide.
+    Learned positions, pre-norm blocks of causal attention and a perceptron of four times the width with GELU, and a
+    last norm. There are no biases, and the head shares the embedding's matrix. Initial weights are normal with
+    deviation 0.02, or 0.02/√(2·layers) where they write into the residual stream (Radford et al. 2019); norms have 1.
+    804,096 parameters by default. Raises ValueError unless the heads divide the width.
     """
     if width % heads:
-        raise ValueError(f"width={width}, heads={heads}: every head has the same share of the width")
+        raise ValueError(f"width={width}, heads={heads}: the heads must divide the width")
     return Transformer(characters, context, layers, heads, width, dropout)

@@ -7,7 +7,7 @@ import torch
 
 from common.errors import UsageError
 from common.progress import format_duration
-from experiments.cluster.launch import launch as place_of
+from experiments.cluster.launch import read_launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import LaunchConfig
 from experiments.figures.runs import runs_of
@@ -27,11 +27,11 @@ def choose_budget(
     launch: LaunchConfig,
     say: Callable[[str], object],
 ) -> Figure:
-    """The first of the figures, the largest being first, that takes at most AT_MOST; else the last, unmeasured.
+    """Return the first figure that takes at most AT_MOST, or else the last one, unmeasured. The largest is first.
 
     Finished runs count as if they were still to do, so the same machine keeps its budget. Raises UsageError.
     """
-    if place_of() is not None:
+    if read_launch() is not None:
         raise UsageError(
             "budget=auto: only a single process can time budgets; with several, choose one, such as budget=full"
         )
@@ -58,6 +58,6 @@ def _seconds(
             count = figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
             run = replace(run, lr=run.lr[:1])
         if plan.kind(run) not in trials:
-            trials[plan.kind(run)] = plan.trial(run, Ranks(launch.ranks), jobs, say)
+            trials[plan.kind(run)] = plan.run_trial(run, Ranks(launch.ranks), jobs, say)
         number, total = number + count, total + count * trials[plan.kind(run)].seconds(run)
     return total / max(1, min(jobs, int(number)))

@@ -1,4 +1,4 @@
-"""One run of a sweep in a process of its own: what it computes with, and what it does.
+"""One run of a sweep in a process of its own.
 
     python -m experiments.orchestration.job FILE [PACKAGE ...]
 
@@ -16,12 +16,12 @@ import yaml
 
 from common.errors import exit_with_message
 from common.signals import end_with_parent
-from experiments.cluster.launch import launch as place_of
+from experiments.cluster.launch import read_launch
 from experiments.config.compose import ROOT
-from experiments.config.run import read
+from experiments.config.run import read_run
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration.processes import GRACE
-from experiments.run_store.code import changes
+from experiments.run_store.code import find_edits
 from experiments.training.build import device_of
 from experiments.training.session import train_here
 from experiments.training.threads import SHARE, cores, is_set_by_user
@@ -41,18 +41,18 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1, run: RunConfig | 
         return
     from experiments.orchestration.preloaded import CODE  # here, because that module imports this one
 
-    if changes(CODE):  # edited since it was imported
+    if find_edits(CODE):  # edited since it was imported
         os.execv(sys.executable, [sys.executable, "-m", _NAME, str(file), *packages])
     if threads := os.environ.get("OMP_NUM_THREADS"):
         torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
     with exit_with_message():
-        train_here(run or read(yaml.load(file.read_text(), yaml.CSafeLoader), packages))
+        train_here(run or read_run(yaml.load(file.read_text(), yaml.CSafeLoader), packages))
 
 
 def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, str]:
-    """The variables that the process of a run gets besides ours.
+    """Return the environment variables of a run's process besides ours.
 
-    slot: which of `jobs` runs at once it is, from 0. Each gets GPUs and cores of its own, as far as there are enough.
+    slot: its number among `jobs` runs at once, from 0. Each gets its own GPUs and cores, if there are enough.
     """
     added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
     if device_of(run) != "cpu":
@@ -62,17 +62,17 @@ def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, s
         added["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[(slot * ranks + rank) % len(gpus)] for rank in range(ranks))
     if run.threads is None and "OMP_NUM_THREADS" not in os.environ:
         added["OMP_NUM_THREADS"] = added[SHARE] = str(max(1, cores() // (jobs * ranks)))
-    if ranks > 1:  # torchrun kills its ranks after this time, and needs some itself to say so
+    if ranks > 1:  # torchrun kills its ranks after this time, and needs some of it to report
         added["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(round(GRACE - 10))
     return added
 
 
 def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConfig:
-    """The launch with as many jobs as there are cores for the ranks and threads of these runs, and on GPUs one for
-    each that the ranks of a run do not share; at least one."""
+    """Return the launch with as many jobs as there are cores for the ranks and threads of these runs, at least one.
+    On GPUs no two ranks share one."""
     if launch.jobs is not None:
         return launch
-    if place_of() is not None or len(missing) < 2:
+    if read_launch() is not None or len(missing) < 2:
         return replace(launch, jobs=1)
     wished = torch.get_num_threads() if is_set_by_user(os.environ) else 1
     threads = max(run.threads or wished for run in missing)

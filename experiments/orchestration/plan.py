@@ -1,4 +1,4 @@
-"""What runs will take, said before any begins: a round of each kind is timed here, and multiplied."""
+"""Estimate the cost of runs before they begin: time a round of each kind here, and multiply."""
 
 import json
 import sys
@@ -15,12 +15,12 @@ from algorithms.utils.layout import Layout
 from common import tables
 from common.errors import UsageError
 from common.progress import format_duration
-from experiments.cluster.launch import launch as place_of
+from experiments.cluster.launch import read_launch
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.run import plain
+from experiments.config.run import config_of
 from experiments.config.schema import LaunchConfig, RunConfig
-from experiments.run_store.code import say_edits
+from experiments.run_store.code import report_edits
 from experiments.run_store.folder import RunFolder
 from experiments.tasks.task import layout_of
 from experiments.training.build import (
@@ -51,36 +51,36 @@ class Trial:
     evaluation: float  # seconds
 
     def seconds(self, run: RunConfig, done: int = 0) -> float:
-        """The time of a whole run, or of what is left after `done` rounds."""
-        whole = _gradients(run, self.layout) * self.round * run.rounds + self.evaluation * run.evaluations
+        """Return the seconds of a whole run, or of the rounds after `done`."""
+        whole = _gradients_per_round(run, self.layout) * self.round * run.rounds + self.evaluation * run.evaluations
         return whole * (1 - done / run.rounds)
 
 
 def kind(run: RunConfig) -> str:
-    """The runs that one trial serves: a task, its workers and a number of step sizes."""
+    """Return a key for the runs that one trial serves: task, workers and number of step sizes."""
     return json.dumps([run.task.node(), run.cluster.workers, len(run.lr)], sort_keys=True)
 
 
-def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object]) -> Trial:
+def run_trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object]) -> Trial:
     """Time a round and an evaluation of a run, one of `jobs` at once, and leave nothing behind.
 
     On a CPU a long round is estimated from one worker's, and its evaluation from the number of rows. Raises
     UsageError, DataError or RunError for settings that do not fit the data or the memory.
     """
     say(f"timing a round of {run.task.name} with {run.cluster.workers} workers")
-    # No step size diverges in these few rounds, and runs that share the cores have one thread each.
+    # Tiny step sizes do not diverge in these few rounds. Runs that share the cores have one thread each.
     own = run.threads or (1 if jobs > 1 else None)
     everyone = replace(run.cluster, participation=None, absent=None, late=None)
     run = replace(run, lr=tuple(1e-9 * lr for lr in run.lr), rounds=max(run.rounds, 5), threads=own, cluster=everyone)
     workers, threads = len(ranks.ids(run.cluster.workers, run.cluster.groups)), torch.get_num_threads()
     evaluation, alone = None, workers > 1 and ranks.size == 1 and device_of(run) == "cpu"
     try:
-        trainer, seconds = _timed(run, Ranks(run.cluster.workers) if alone else ranks)
+        trainer, seconds = _time_round(run, Ranks(run.cluster.workers) if alone else ranks)
         task = trainer.task
         if alone and seconds * workers > _LONG and hasattr(task, "evaluated"):
             evaluation, seconds = seconds / (task.batch_size or task.rows) * task.evaluated, seconds * workers
         elif alone:
-            trainer, seconds = _timed(run, ranks)
+            trainer, seconds = _time_round(run, ranks)
         if evaluation is None:
             with set_threads(run, trainer):
                 begin = time.perf_counter()
@@ -92,14 +92,14 @@ def trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], object])
     finally:
         torch.set_num_threads(threads)
     layout = layout_of(task)
-    found = Trial(task.d, layout, task.dtype, seconds / _gradients(run, layout), evaluation)
+    found = Trial(task.d, layout, task.dtype, seconds / _gradients_per_round(run, layout), evaluation)
     del trainer, task
     release_gpu_memory()
     return found
 
 
-def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
-    """A trainer of the run, and the seconds of a round: the fourth, or on a CPU the first that is long."""
+def _time_round(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
+    """Return a trainer, and the seconds of its fourth round, or on a CPU of the first long one."""
     trainer = build_trainer(run, ranks)
     seconds = 0.0
     with set_threads(run, trainer):
@@ -113,24 +113,24 @@ def _timed(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
     return trainer, seconds
 
 
-def _gradients(run: RunConfig, layout: Layout) -> int:
-    """Of a worker in a round."""
+def _gradients_per_round(run: RunConfig, layout: Layout) -> int:
+    """Count a worker's gradients in a round."""
     return 2 if build_algorithm(run, layout).looks_back else 1
 
 
 def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> None:
-    """Print what every run is, how far it is and what is left of it, one a line, and the totals; train none of them.
+    """Print each run's settings, progress and remaining cost in a line, and the totals. Nothing is trained.
 
-    Of several ranks the first one prints. Raises UsageError or DataError where settings do not fit the data.
+    Only the first of several ranks prints. Raises UsageError or DataError if settings do not fit the data.
     """
-    place = place_of()
+    place = read_launch()
     if place:
         for run in runs:
             place.check(run.cluster.workers, run.cluster.groups)
         if place.rank:
             return
     ranks, jobs = Ranks(place.size if place else launch.ranks), launch.jobs or 1
-    say_edits(runs, partial(print, file=sys.stderr))
+    report_edits(runs, partial(print, file=sys.stderr))
     trials: dict[str, Trial] = {}
     costs, times, up, down = [], [], 0, 0
     for run in runs:
@@ -139,14 +139,14 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
             costs.append(["finished", "–", "–", "–"])
             continue
         if kind(run) not in trials:
-            trials[kind(run)] = trial(run, ranks, jobs, partial(print, file=sys.stderr))
-        tried, done = trials[kind(run)], folder.next_start()
+            trials[kind(run)] = run_trial(run, ranks, jobs, partial(print, file=sys.stderr))
+        tried, done = trials[kind(run)], folder.resume_round()
         own_up, own_down = _bits(run, tried)
         times.append(tried.seconds(run, done))
         up, down = up + own_up, down + own_down
         state = f"at round {done}" if done else "to do"
         costs.append([state, str(own_up), str(own_down), format_duration(times[-1])])
-    records = [RunRecord(identity.folder(run), "", plain(run)) for run in runs]
+    records = [RunRecord(identity.folder(run), "", config_of(run)) for run in runs]
     differing = settings(records)
     rows = [
         [run.task, run.algorithm, str(run.workers), str(run.seed), ",".join(map(str, run.lrs)), str(run.rounds),
@@ -162,8 +162,8 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         *same,
         f"{len(runs)} runs, {len(times)} of them to do",
         f"bits of one {who}: {up} up, {down} down",
-        f"time: about {format_duration(sum(times))} one after the other{parallel}; by rounds timed here, without "
-        "starting processes and what ranks send each other",
+        f"time: about {format_duration(sum(times))} one after the other{parallel}; estimated from rounds "
+        "timed here, without process starts and communication",
     ]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

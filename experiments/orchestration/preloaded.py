@@ -2,10 +2,10 @@
 
 from experiments.config.values import validate
 from experiments.orchestration import job  # noqa: F401 (it imports what jobs need)
-from experiments.run_store.code import loaded, revision
+from experiments.run_store.code import digests, revision
 from experiments.run_store.environment import versions
 
-CODE = loaded()
+CODE = digests()
 """The code that the fork server imported, by module."""
 
 revision()  # cached: it asks git

@@ -68,7 +68,7 @@ class Job:
             self._log_before = log.tell()
         environment = {**os.environ, **self.environment(slot)}
         call = (self.log.absolute(), environment, self.function, self.arguments)
-        self._process = _server.Process(target=_work, args=call)
+        self._process = _server.Process(target=_call, args=call)
         self._begin = time.monotonic()
         start_server()
         main = sys.modules["__main__"]
@@ -111,7 +111,7 @@ class Job:
         self._process.kill()
 
     def error(self) -> str:
-        """The line of its log that says what was wrong; empty if it was ended from outside."""
+        """Return the error line of its log; empty if it was ended from outside."""
         if self.timed_out or (self.code or 0) < 0:
             return ""
         said = self.log.read_bytes()[self._log_before :].decode(errors="replace").splitlines()
@@ -121,7 +121,7 @@ class Job:
         return next((lines[-1].strip() for lines in (causes, errors, own) if lines), "")
 
 
-def _work(log: Path, environment: dict[str, str], function: Callable[..., object], arguments: Sequence[Any]) -> None:
+def _call(log: Path, environment: dict[str, str], function: Callable[..., object], arguments: Sequence[Any]) -> None:
     """Call the function. The process has a session of its own, so Ctrl-C at the terminal reaches the sweep alone."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
@@ -139,7 +139,7 @@ def run_jobs(
     jobs: Iterable[Job],
     at_once: int,
     timeout: float | None,
-    ended: Callable[[Job], bool],
+    on_end: Callable[[Job], bool],
     watch: Callable[[], object],
     say: Callable[[str], object],
 ) -> bool:
@@ -147,9 +147,8 @@ def run_jobs(
 
     Kinds that have not run yet start first, then the slowest. Short jobs come last, so that cores finish together.
 
-    ended: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
-    now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end, and a second time kill them; returns whether one
-    came.
+    on_end: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
+    now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end; a second one kills them. Returns whether one came.
     """
     waiting, running, took = list(jobs), dict[int, Job](), dict[object, float]()
     stopping = False
@@ -173,11 +172,11 @@ def run_jobs(
                         del running[slot]
                         took[job.kind] = job.seconds
                         if job.code == 0:
-                            start(slot)  # first, because `ended` takes a while
-                        stopping = not ended(job) or stopping
+                            start(slot)  # first, because `on_end` takes a while
+                        stopping = not on_end(job) or stopping
                 if requests and not stopping:
                     stopping = True
-                    say(f"{len(running)} runs are asked to write a checkpoint and end; a second time kills them")
+                    say(f"{len(running)} runs are asked to write a checkpoint and end; a second signal kills them")
                 _stop([job for job in running.values() if stopping or job.asked], requests)
         finally:
             while running := {slot: job for slot, job in running.items() if not job.check(None)}:

@@ -1,4 +1,4 @@
-"""A study: its runs, each with what sets it apart from the others, and what it leaves on disk besides them."""
+"""A study: its runs, and its own files on disk."""
 
 import math
 import shlex
@@ -16,7 +16,7 @@ from common import tables
 from common.errors import RunError
 from common.files import atomic_write, hold_lock, refuse_links
 from experiments.config.compose import split
-from experiments.config.run import LAUNCH, plain
+from experiments.config.run import LAUNCH, config_of
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
 from plots.runs.find import drop_damaged, find, select_study
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One run: `name` is what sets it apart from the others, `overrides` what its configuration was composed from."""
+    """One run. `name` tells it apart from the others, and `overrides` gave its configuration."""
 
     name: str
     overrides: tuple[str, ...]
@@ -36,7 +36,7 @@ class Cell:
 
     @cached_property
     def folder(self) -> RunFolder:
-        """Where its results lie."""
+        """The folder of its results."""
         return RunFolder.of(self.run)
 
     @property
@@ -46,18 +46,18 @@ class Cell:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is done. Where that cannot be told it is not, and its process will say why."""
+        """Whether it is done. A damaged one is not, and its process will say why."""
         try:
             return self.folder.is_finished()
         except RunError:
             return False
 
     def value(self, rule: str | None) -> float:
-        """What a sweeper selects it by; NaN where it is not finished or nothing can win. Raises UsageError."""
+        """Return the value that a sweeper selects by; NaN if it is unfinished or cannot win. Raises UsageError."""
         return self._choice(rule)["value"] if self.is_finished else math.nan
 
     def outcome(self, rule: str | None) -> str:
-        """What a finished run came to with its best step size, in words."""
+        """Describe the result of a finished run with its best step size."""
         said = self.folder.outcome()
         if len(said) == 1:
             return said[0]
@@ -72,7 +72,7 @@ class Cell:
 
 
 def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str | None) -> list[Cell]:
-    """The cells with these overrides and runs, all shown under `study` unless they say otherwise.
+    """Return the cells of these overrides and runs, all shown under `study` unless they say otherwise.
 
     A single run has no study.
     """
@@ -93,30 +93,30 @@ class StudyFolder:
     cells.txt        the ids of its runs, of every command that was about it, in the order they came
     selection.csv    the best step size of each method
     jobs/<id>.yaml   a run's configuration, resolved
-    jobs/<id>.log    what its process said, try after try
+    jobs/<id>.log    the output of its process, try after try
     """
 
     def __init__(self, results_dir: str, study: str) -> None:
         self.path = Path(results_dir, "sweeps", study)
 
     def job(self, id: str) -> Path:
-        """The configuration that a run is started from."""
+        """Return the file of the configuration that a run is started from."""
         return self.path / "jobs" / f"{id}.yaml"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep a second command about the study out. Raises RunError where one is under way."""
+    def lock(self) -> Iterator[None]:
+        """Keep other commands out of the study. Raises RunError if one is under way."""
         self.path.mkdir(parents=True, exist_ok=True)
         refuse_links(self.path, "jobs/*")
         with hold_lock(self.path / ".lock", "sweep", "results_dir", patience=0):
             yield
 
     def freeze(self, cells: Iterable[Cell]) -> None:
-        """Write the configurations, each of them whole or not at all, and then add the cells to the study."""
+        """Write each configuration atomically, and then add the cells to the study."""
         for cell in cells:
             with atomic_write(self.job(cell.id)) as file:
                 file.write_text(
-                    yaml.dump(plain(cell.run), None, yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+                    yaml.dump(config_of(cell.run), None, yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
                 )
         listed = self.path / "cells.txt"
         before = listed.read_text().split() if listed.exists() else []
@@ -125,10 +125,10 @@ class StudyFolder:
 
 
 def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -> None:
-    """Print the best step sizes over all runs of the cells' study and their rules, and for each that is one of these
-    cells' the command that runs it; and write them to selection.csv.
+    """Print the best step sizes over all runs of the cells' study, with their rules, and write them to selection.csv.
 
-    flags: of the sweep's command line that the command needs too. Raises UsageError, see `choose`.
+    For each of these cells among them, print the command that runs it. flags: of the sweep's command line that the
+    command needs too. Raises UsageError, see `choose`.
     """
     from plots.runs.best import choose_step_sizes
 

@@ -1,4 +1,4 @@
-"""Runs from their configurations to their results: what is missing is run, what failed is listed."""
+"""Run the missing cells of a study, and list those that failed."""
 
 import signal
 import sys
@@ -12,13 +12,13 @@ from common import tables
 from common.errors import Diverged, Interrupted, RunError, UsageError
 from common.progress import Display, format_duration
 from experiments.cluster.launch import Launch as Place
-from experiments.cluster.launch import launch as place_of
+from experiments.cluster.launch import read_launch
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job, plan
 from experiments.orchestration.job import count_jobs
 from experiments.orchestration.processes import Job, run_jobs
 from experiments.orchestration.study import Cell, StudyFolder, cells
-from experiments.run_store.code import say_edits
+from experiments.run_store.code import report_edits
 from experiments.training.build import check, device_of
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session, train_here
@@ -26,12 +26,12 @@ from plots.runs.variants import group_by
 
 
 def train(run: RunConfig, launch: LaunchConfig) -> Cell:
-    """Plan one run, or bring it to its end, in this process or in those of its own that `launch` asks for.
+    """Plan or train one run, in this process or in new ones, as `launch` says.
 
     Raises UsageError and RunError.
     """
     [cell] = cells([[]], [run], study=None)
-    if launch.ranks > 1 or launch.job_timeout is not None:  # of which `sweep` sees what is done
+    if launch.ranks > 1 or launch.job_timeout is not None:  # these need new processes
         if sweep([cell], launch):
             raise RunError("the run failed, see above")
     else:
@@ -44,9 +44,9 @@ def train(run: RunConfig, launch: LaunchConfig) -> Cell:
 
 
 def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
-    """Bring all cells to their ends, in this process where one runs after the other; those that diverge are kept.
+    """Train all cells, in this process if one runs after the other. Diverged runs are kept.
 
-    Returns whether this process is to draw them. Raises as `sweep`.
+    Returns whether this process draws the figure. Raises what `sweep` raises.
     """
     runs = [cell.run for cell in cells]
     for run in runs:
@@ -67,9 +67,9 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
     with session(runs) as (ranks, display):
         display.say(title)
         if ranks.is_first:
-            say_edits(runs, display.say)
+            report_edits(runs, display.say)
             folder = StudyFolder(runs[0].results_dir, str(runs[0].study))
-            with folder.locked():
+            with folder.lock():
                 folder.freeze(cells)
         for run in runs:
             try:
@@ -82,12 +82,12 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
 
 
 def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
-    """Bring every cell to its end in a process of its own, `jobs` at once; those already finished need none.
+    """Train every unfinished cell in a process of its own, `jobs` at once.
 
-    Returns those that failed, once all others are done. With `dry_run` they are shown instead. Raises UsageError
-    before anything is started, and Interrupted where the user stopped it. The same call goes on.
+    Returns the failed cells, once all others are done. With `dry_run` it prints the plan instead. Raises UsageError
+    before anything is started, and Interrupted if the user stopped it. The same call goes on.
     """
-    if place_of():
+    if read_launch():
         raise UsageError("a sweep or a run with ranks= starts its own processes: leave out torchrun or srun")
     place = Place(0, launch.ranks, 0, launch.ranks, address="", port=0)
     distinct: dict[str, Cell] = {}
@@ -103,14 +103,14 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     if launch.dry_run:
         plan.show([cell.run for cell in cells], launch, Console())
         return []
-    say_edits([cell.run for cell in cells], partial(console.print, markup=False))
+    report_edits([cell.run for cell in cells], partial(console.print, markup=False))
     for cell in cells:
-        cell.value(launch.select)  # of those finished, for what is wrong with it
+        cell.value(launch.select)  # an error in `select` shows on a finished one
     folder = StudyFolder(cells[0].run.results_dir, cells[0].run.study or cells[0].id)
-    with folder.locked(), Display(sum(cell.run.rounds for cell in cells), console) as display:
+    with folder.lock(), Display(sum(cell.run.rounds for cell in cells), console) as display:
         folder.freeze(cells)
         interrupted, failures = _run(cells, launch, folder, display)
-    failures = [failure for failure in failures if not failure[0].is_finished]  # by another process meanwhile
+    failures = [failure for failure in failures if not failure[0].is_finished]  # or another process finished it
     if failures:
         alike = group_by(failures, lambda failure: failure[1:3])
         rows = [["; ".join(one[0].name for one in some), *what, str(some[0][3])] for what, some in alike.items()]
@@ -126,8 +126,8 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
 def _run(
     cells: list[Cell], launch: LaunchConfig, folder: StudyFolder, display: Display
 ) -> tuple[bool, list[tuple[Cell, str, str, Path]]]:
-    """Run what is missing, and say what came of it. Returns whether the user stopped it, and what failed: how, by
-    which error, and the log."""
+    """Run the missing cells, and print their results. Return whether the user stopped it, and the failures: cell,
+    how, error and log."""
     at_once, rounds = min(launch.jobs or 1, len(cells)), {}
     waiting: dict[Job, Cell] = {}
     failures: list[tuple[Cell, str, str, Path]] = []
@@ -143,8 +143,8 @@ def _run(
     todo = f"{len(waiting)} of {len(cells)} runs to do, {at_once} at once"
     display.say(f"{todo if waiting else f'all {len(cells)} runs are finished'}; {folder.path}")
 
-    def ended(one: Job) -> bool:
-        """Take note of a job that has ended. Returns whether to go on with the others."""
+    def on_end(one: Job) -> bool:
+        """Record a job that has ended. Return whether to go on with the others."""
         cell = waiting.pop(one)
         if cell.is_finished and (one.asked or one.code == 0):
             advance(cell, cell.run.rounds)
@@ -154,7 +154,7 @@ def _run(
         elif one.asked and not one.timed_out:
             return True
         else:
-            how, error = _how(one), one.error()
+            how, error = _failure(one), one.error()
             is_new = all((how, error) != (other[1], other[2]) for other in failures)
             failures.append((cell, how, error, one.log))
             said = f"{cell.name}: failed, {': '.join(filter(None, [how, error]))}" if is_new else ""
@@ -163,7 +163,7 @@ def _run(
         return not (launch.fail_fast and failures)
 
     def watch() -> None:
-        """How far the runs have come by their last rows, once a second."""
+        """Update the progress of the runs by their last rows, once a second."""
         nonlocal looked
         if time.monotonic() - looked > 1:
             looked = time.monotonic()
@@ -178,18 +178,18 @@ def _run(
         rounds[cell] = max(round, rounds[cell])
 
     looked = 0.0
-    return run_jobs(list(waiting), at_once, launch.job_timeout, ended, watch, display.say), failures
+    return run_jobs(list(waiting), at_once, launch.job_timeout, on_end, watch, display.say), failures
 
 
 def _outcome(cell: Cell, rule: str | None) -> str:
-    """What a finished run came to. An error here is only said, so that the other runs go on."""
+    """Describe the result of a finished run. An error becomes text, so that the other runs go on."""
     try:
         return cell.outcome(rule)
     except Exception as error:
         return f"finished, but its result could not be read: {type(error).__name__}: {error}"
 
 
-def _how(job: Job) -> str:
+def _failure(job: Job) -> str:
     code = job.code or 0
     if job.timed_out:
         return f"timed out after {format_duration(job.seconds)}"

@@ -1,5 +1,4 @@
-"""A run's last two whole states on disk: of each a file for every worker, one for what they share, and one for every
-part of the server where it is in parts."""
+"""The checkpoints of a run."""
 
 import hashlib
 import io
@@ -20,7 +19,7 @@ from experiments.cluster.ranks import Ranks
 from plots.runs.checksums import id_of
 
 KEPT = 2
-"""How many are kept of a run that is not finished: the one before, for where the newest is damaged."""
+"""Checkpoints of an unfinished run. The older one serves if the newest is damaged."""
 
 
 class Checkpoint:
@@ -34,16 +33,15 @@ class Checkpoint:
 
     def __init__(self, folder: Path, ranks: Ranks) -> None:
         self._folder, self._ranks = folder, ranks
-        self._whole = -1  # the round of the newest that this process saved or loaded; -1 for none
+        self._newest = -1  # the round of the newest that this process saved or loaded; -1 for none
 
     def save(self, state: dict, ids: Sequence[int]) -> None:
-        """Add a trainer's state, and keep the checkpoint before it; all ranks call this after the same round.
+        """Save a trainer's state, and keep the checkpoint before it. All ranks call this after the same round.
 
-        `ids` are the workers of this process. Raises LostContact, and FileNotFoundError where the run's folder is
-        gone.
+        ids: the workers of this process. Raises LostContact, and FileNotFoundError if the run's folder is gone.
         """
         t = state["t"]
-        if t == self._whole:
+        if t == self._newest:
             return
         place = self._folder / str(t)
         cluster = {**state["cluster"]}
@@ -56,7 +54,7 @@ class Checkpoint:
             parts[f"server-{self._ranks.rank}-of-{len(cuts) - 1}"] = lambda: server
         if self._ranks.is_first:
             for folder in (self._folder, place):
-                folder.mkdir(exist_ok=True)  # without parents: what was removed meanwhile does not come back
+                folder.mkdir(exist_ok=True)  # without parents: a removed run does not come back
         written = []
         for name, tensors in self._ranks.collect(parts, lambda name: _bytes(parts[name]())):
             written.append(_write(place / f"{name}.pt", tensors))
@@ -64,8 +62,8 @@ class Checkpoint:
             sync(*written, place)
             sync(self._folder, self._folder.parent)
             _write(place / "shared.pt", _bytes({**state, "cluster": cluster, "statistics": None}), durable=True)
-            self._remove_but({t, self._whole})
-        self._whole = t
+            self._remove_but({t, self._newest})
+        self._newest = t
 
     def load(self, own: dict, ids: Sequence[int], accept: Callable[[dict], object]) -> dict | None:
         """Load the newest checkpoint that is complete on every rank, with the workers `ids`; None if there is none.
@@ -82,23 +80,23 @@ class Checkpoint:
                 state = self._read(self._folder / str(t), ids, own)
                 accept(state)
             except (MemoryError, torch.OutOfMemoryError):
-                raise  # says nothing of the files
-            except Exception as error:  # what they may hold instead can raise nearly anything
+                raise  # the files may be whole
+            except Exception as error:  # damaged files can raise nearly anything
                 damage.append(f"{self._folder / str(t)}: {_reason(error)}")
                 state = None
             if not self._ranks.any(state is None):
-                self._whole = t
+                self._newest = t
                 rank = "" if self._ranks.is_first else f"rank {self._ranks.rank}: "
                 for what in damage:
                     print(f"{rank}{what}; the checkpoint of round {t} is taken instead", file=sys.stderr, flush=True)
                 return state
         if self._ranks.any(bool(damage)):
-            what = "; ".join(damage) or "what other ranks read is damaged, as they say"
+            what = "; ".join(damage) or "other ranks read damaged files, and report them"
             raise RunError(f"{self._folder}: cannot be resumed ({what}); delete {self._folder.parent} to begin anew")
         return None
 
     def tidy(self, keep: int = KEPT) -> None:
-        """Remove what killed processes left here and all but the newest `keep`; the first rank calls this."""
+        """Remove leftovers of killed processes and all but the newest `keep`. The first rank calls this."""
         remove_partial_files(self._folder.rglob(".*.tmp"))
         self._remove_but(set(rounds(self._folder)[:keep]))
 
@@ -143,8 +141,8 @@ def rounds(folder: Path) -> list[int]:
 
 
 def verify(folder: Path, workers: int) -> None:
-    """Raise ValueError unless every complete checkpoint in a folder is as it was written, with all of n workers and
-    all parts of a server."""
+    """Raise ValueError unless every complete checkpoint in a folder is undamaged, with all n workers and server
+    parts."""
     for place in (folder / str(t) for t in rounds(folder)):
         try:
             shared = _tensors(place / "shared.pt", (place / "shared.pt").read_bytes())
@@ -153,7 +151,7 @@ def verify(folder: Path, workers: int) -> None:
                 _tensors(place / f"{part}.pt", (place / f"{part}.pt").read_bytes())
         except FileNotFoundError as error:
             raise ValueError(f"{error.filename}: missing") from error
-        except Exception as error:  # what a file may hold instead can raise nearly anything
+        except Exception as error:  # a damaged file can raise nearly anything
             raise ValueError(f"{place}: {_reason(error)}") from error
 
 
@@ -191,7 +189,7 @@ def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
 
 
 def _check_form(file: str, found: dict, own: dict) -> None:
-    """Raise ValueError where a state has other tensors than this run's own: they may take any amount of memory."""
+    """Raise ValueError if a state has other tensors than this run's own, which may take any amount of memory."""
     forms = [
         {name: leaf is not None and (leaf.dtype, leaf.layout, leaf.shape) for name, leaf in leaves(state)}
         for state in (found, own)
@@ -201,13 +199,13 @@ def _check_form(file: str, found: dict, own: dict) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, in a line: torch explains at length, and a file may hold what a terminal would obey."""
+    """Return an error in a line: torch explains at length, and a file may hold control codes for a terminal."""
     reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return repr(reason.partition(". ")[0])[1:-1]
 
 
 def _row(node: dict, worker: int, workers: int) -> dict:
-    """One worker's part of nested dicts of tensors [*T, W, d], in memory of its own: files hold whole storages.
+    """Copy one worker's part of nested dicts of tensors [*T, W, d], because files hold whole storages.
 
     A tensor [*T, G, d] has a row for each group; the worker's part is the row of its group.
     """

@@ -1,4 +1,4 @@
-"""The code of a run: which modules it loaded from the packages that compute, and which were edited since."""
+"""The code of a run: digests of the modules that compute, and edits since."""
 
 import ast
 import hashlib
@@ -30,7 +30,7 @@ COMPUTE = (
 """This project's packages that compute."""
 
 _first: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
-"""The digest of each module's file when this process first asked: a later edit does not change what it runs."""
+"""Digests of module files at their first use here: a later edit does not change the loaded code."""
 
 
 @cache
@@ -52,27 +52,27 @@ def revision() -> dict[str, object]:
     }
 
 
-def loaded(packages: Iterable[str] = ()) -> dict[str, str]:
-    """By name the digest of every loaded module of the packages that compute and of a user's packages.
+def digests(packages: Iterable[str] = ()) -> dict[str, str]:
+    """Return digests of the loaded modules by name: of the packages that compute and of a user's packages.
 
-    Digests are of the files when this process first asked. An `__init__.py` of this project, which only re-exports,
-    is left out.
+    A digest is of the file when this process first asked. An `__init__.py` of this project, which only re-exports, is
+    left out.
     """
     ours = tuple(f"{name}." for name in COMPUTE)
     counted = (*ours, *(f"{name}." for name in packages))
-    digests = {}
+    found = {}
     for name in sorted(name for name in sys.modules if f"{name}.".startswith(counted)):
         file = getattr(sys.modules[name], "__file__", None) or ""
         reexports = f"{name}.".startswith(ours) and file.endswith("__init__.py")
         if file.endswith(".py") and not reexports:
             if sys.modules[name] not in _first:
                 _first[sys.modules[name]] = digest(Path(file))
-            digests[name] = _first[sys.modules[name]]
-    return digests
+            found[name] = _first[sys.modules[name]]
+    return found
 
 
-def changes(recorded: Mapping[str, str]) -> list[str]:
-    """How today's files differ from the digests of `loaded`, in words: "algorithms/core/update_rules.py changed"."""
+def find_edits(recorded: Mapping[str, str]) -> list[str]:
+    """Compare today's files with digests, in words: "algorithms/core/update_rules.py changed"."""
     found = []
     for name in recorded:
         file = path_of(name)
@@ -84,32 +84,32 @@ def changes(recorded: Mapping[str, str]) -> list[str]:
     return found
 
 
-def say_edits(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
+def report_edits(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
     """Report which runs other code computed, and what happens to them."""
     other = []
     for run in runs:
-        with suppress(OSError, ValueError):  # where there is none, or a damaged one
-            if found := changes(open_run(identity.folder(run)).code):
+        with suppress(OSError, ValueError):  # no run, or a damaged one
+            if found := find_edits(open_run(identity.folder(run)).code):
                 other.append(found)
     if other:
-        what = listed(dict.fromkeys(edit for found in other for edit in found))
+        what = join_edits(dict.fromkeys(edit for found in other for edit in found))
         then = "taken as they are" if runs[0].stale == "keep" else "run anew, beside the older folders"
         say(f"{len(other)} of {len(runs)} runs {'are' if len(other) > 1 else 'is'} of other code: {what}; {then}")
 
 
-def listed(found: Iterable[str], most: int = 5) -> str:
-    """Some edits in a line."""
+def join_edits(found: Iterable[str], most: int = 5) -> str:
+    """Join edits in a line, the first `most` of them."""
     first, more = list(found)[:most], len(list(found)) - most
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
 def digest(file: Path) -> str:
-    """A digest of a module's statements, without docstrings and comments."""
+    """Return a digest of a module's statements, without docstrings and comments."""
     return _digest(file, file.stat().st_mtime_ns)
 
 
 def path_of(module: str) -> Path | None:
-    """The file of a module, `__init__.py` for a package; None where there is none. It is not imported."""
+    """Return the file of a module, `__init__.py` for a package; None if there is none. It is not imported."""
     top, *rest = module.split(".")
     spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:

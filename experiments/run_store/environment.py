@@ -1,4 +1,4 @@
-"""What a run ran on."""
+"""Versions and hardware of a run."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "hydra-co
 
 
 def environment() -> dict[str, object]:
-    """Commit, versions and hardware, as plain JSON values."""
+    """Return commit, versions and hardware, as plain JSON values."""
     return {
         **revision(),
         "python": platform.python_version(),
@@ -30,7 +30,7 @@ def environment() -> dict[str, object]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Of the libraries that numbers and files depend on."""
+    """Return the versions of the libraries that numbers and files depend on."""
     return {name: version(name) for name in _PACKAGES}
 
 

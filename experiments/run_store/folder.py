@@ -1,4 +1,4 @@
-"""One run's folder on disk: what lies in it, and how it gets there whole."""
+"""One run's folder on disk."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from experiments.config import identity
 from experiments.config.compose import Config
 from experiments.config.schema import RunConfig
 from experiments.run_store.checkpoint import Checkpoint, rounds
-from experiments.run_store.code import changes, loaded
+from experiments.run_store.code import digests, find_edits
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of, last_checksum
 from plots.runs.columns import column
 from plots.runs.files import FILES, METRICS, STATUS, read_json, read_rows
 from plots.runs.read import RunRecord, open_run
 
 
-def _by_first_rank(method: Callable[..., None]) -> Callable[..., None]:
-    """A method of RunFolder that does nothing on the other ranks."""
+def _on_first_rank(method: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a method of RunFolder to do nothing on the other ranks."""
 
     @wraps(method)
     def write(self: RunFolder, *arguments: object, **details: object) -> None:
@@ -46,17 +46,16 @@ class RunFolder:
     code.json         commit, and digests of the modules that it computes with
     checkpoint/       the last two whole states       summary.json   final and best metrics, bits, seconds
 
-    All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, except that resuming cuts it back to
-    what it was at the checkpoint, so that no row stands there twice. Checksums (`plots.runs.checksums`) show what was
-    changed since, and status.json counts on the rows that were there when it was written. Only rank 0 reads
-    and writes, so only its machine needs the folder. Files survive a power cut. Rows do, too, once a checkpoint
-    relies on them.
+    All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, but resuming cuts it back to the
+    checkpoint, so that no row is there twice. Checksums (`plots.runs.checksums`) show later changes, and status.json
+    has the size that metrics.jsonl must have at least. Only rank 0 reads and writes, so only its machine needs the
+    folder. Files survive a power cut. Rows do, too, once a checkpoint relies on them.
     """
 
     def __init__(self, path: Path, ranks: Ranks | None = None, stale: str = "rerun") -> None:
         self.path = path
-        self.aside: Path | None = None  # where `locked` put what other code had computed
-        self.edits: list[str] = []  # of that code since
+        self.aside: Path | None = None  # where `lock` moved a run of other code
+        self.edits: list[str] = []  # of the code since then
         self._stale = stale
         self.metrics = path / METRICS
         self._ranks = ranks or Ranks()
@@ -66,14 +65,14 @@ class RunFolder:
 
     @classmethod
     def of(cls, run: RunConfig, ranks: Ranks | None = None) -> RunFolder:
-        """The folder of a configuration."""
+        """Return the folder of a run."""
         return cls(identity.folder(run), ranks, run.stale)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Keep other processes out. A run that other code began or finished is put aside, unless `stale` keeps it.
 
-        Raises RunError when another process is already at this run.
+        Raises RunError if another process is already at this run.
         """
         with ExitStack() as locks:
             # Twice, where the folder is put aside: others may wait for the first lock too.
@@ -81,7 +80,7 @@ class RunFolder:
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
                 locks.enter_context(hold_lock(self.path / ".lock", "run", "results_dir", patience=0.5))
-                run = self._whole()
+                run = self._read_record()
                 found = self._edits(run) if run else []
                 if not found:
                     break
@@ -100,66 +99,66 @@ class RunFolder:
 
         Raises RunError if something is damaged.
         """
-        run = self._whole()
+        run = self._read_record()
         return run is not None and run.is_finished and not self._edits(run)
 
     def is_over(self) -> bool:
         """The same for a run that is finished or has diverged. Raises what `is_finished` raises."""
-        run = self._whole()
+        run = self._read_record()
         return run is not None and run.is_over and not self._edits(run)
 
-    def began_with(self, data_sha256: object) -> bool:
+    def has_data(self, data_sha256: object) -> bool:
         """Whether the run began with these data. Only the first rank can tell."""
         return self._ranks.is_first and self._read_json("environment.json").get("data_sha256") == data_sha256
 
-    def next_start(self) -> int:
-        """The round that training would go on from: 0 after an edit of its code. Raises what `is_finished` raises."""
-        run = self._whole()
+    def resume_round(self) -> int:
+        """Return the round to resume training from, 0 after an edit of its code. Raises what `is_finished` raises."""
+        run = self._read_record()
         return 0 if run is None or self._edits(run) else max(rounds(self.path / "checkpoint"), default=0)
 
     def _edits(self, run: RunRecord) -> list[str]:
-        return [] if self._stale == "keep" else changes(run.code)
+        return [] if self._stale == "keep" else find_edits(run.code)
 
-    @_by_first_rank
+    @_on_first_rank
     def set_status(self, status: str, **details: object) -> None:
-        """Record a status with the time and anything worth knowing about it."""
+        """Record a status with the time and details."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._write_status({"status": status, "time": now, **details})
 
-    @_by_first_rank
-    def describe(self, config: Config, keep: Sequence[str] = ()) -> None:
-        """Record the configuration; a run known by its identity may since have got another label or colour.
+    @_on_first_rank
+    def write_config(self, config: Config, keep: Sequence[str] = ()) -> None:
+        """Record the configuration, because labels and colours may have changed since.
 
         keep: keys that stay as they were recorded.
         """
         target = self.path / "config.yaml"
-        with self._readable():
+        with self._explain_damage():
             run = open_run(self.path) if keep else None
         config = {**config, **{key: run.config[key] for key in keep if run and key in run.config}}
         content = as_yaml(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), self._run)
         if not target.exists() or target.read_bytes() != content:
             self._write(target.name, content)
 
-    @_by_first_rank
+    @_on_first_rank
     def begin(self, packages: Sequence[str], environment: dict) -> None:
-        """Record the code that the run has loaded and what it runs on; and drop whatever rows an earlier try without
-        a checkpoint left. `packages` are the user's."""
+        """Record the loaded code and the environment, and drop rows that an earlier try without a checkpoint left.
+        `packages` are the user's."""
         revision = {name: environment[name] for name in ("commit", "uncommitted_changes")}
-        self._write_json("code.json", {**revision, "modules": loaded(packages)})
+        self._write_json("code.json", {**revision, "modules": digests(packages)})
         self._write_json("environment.json", environment)
         self.metrics.touch()
         self._cut(0)
 
-    @_by_first_rank
+    @_on_first_rank
     def note_resume(self, t: int, environment: dict) -> None:
-        """Add to environment.json what the rounds after t run on, where those before ran on something else."""
+        """Add the environment of the rounds after t to environment.json, if it differs from the one before."""
         recorded = self._read_json("environment.json")
         resumed = recorded.get("resumed", [])
         before = resumed[-1] if resumed else recorded
         if any(before.get(name) != fact for name, fact in environment.items()):
             self._write_json("environment.json", {**recorded, "resumed": [*resumed, {"round": t, **environment}]})
 
-    @_by_first_rank
+    @_on_first_rank
     def append(self, rows: list[dict]) -> None:
         """Add rows to metrics.jsonl, all of them or none."""
         lines, last = [], last_checksum(self.metrics) if self._last is None else self._last
@@ -177,22 +176,22 @@ class RunFolder:
         self._last = last
 
     def snapshot(self, state: dict) -> dict:
-        """A trainer's state together with how many bytes of metrics.jsonl belong to it."""
+        """Return a trainer's state with the size in bytes of metrics.jsonl that belongs to it."""
         return {**state, "metrics_size": self.metrics.stat().st_size if self._ranks.is_first else 0}
 
     def save(self, snapshot: dict, ids: Sequence[int]) -> None:
-        """Add a checkpoint; every rank gives the workers `ids` that it has.
+        """Save a checkpoint; every rank gives its workers `ids`.
 
-        Raises LostContact, and RunError where the folder is gone.
+        Raises LostContact, and RunError if the folder is gone.
         """
-        self.check_there()
+        self.check_exists()
         if self._ranks.is_first:
             sync(self.metrics, self.path)
         self._checkpoint.save(snapshot, ids)
 
-    @_by_first_rank
-    def check_there(self) -> None:
-        """Raise RunError where the folder was removed while its run was going on: nothing is left in its place."""
+    @_on_first_rank
+    def check_exists(self) -> None:
+        """Raise RunError if the folder was removed while its run trains. It is not created again."""
         if not self.path.is_dir():
             raise RunError(f"{self.path}: the folder was removed; the same command begins anew")
 
@@ -200,7 +199,7 @@ class RunFolder:
         """Give `restore` the state of the newest whole checkpoint, and cut metrics.jsonl back to it.
 
         own: the trainer's current state. restore: takes the saved state; raises an error for one that cannot be this
-        run's. Returns whether there is a checkpoint. Raises RunError where none can be resumed, and LostContact.
+        run's. Returns whether there is a checkpoint. Raises RunError if none can be resumed, and LostContact.
         """
 
         def accept(state: dict) -> None:
@@ -213,30 +212,30 @@ class RunFolder:
             self._cut(state["metrics_size"])
         return state is not None
 
-    @_by_first_rank
+    @_on_first_rank
     def tidy(self, **keep: int) -> None:
-        """Remove what killed processes left: halves of files, and all checkpoints but the newest two, or `keep`."""
+        """Remove leftovers of killed processes: halves of files, and all checkpoints but the newest two or `keep`."""
         remove_partial_files(self.path.glob(".*.tmp"))
         self._checkpoint.tidy(**keep)
 
-    @_by_first_rank
+    @_on_first_rank
     def finish(self, packages: Sequence[str], summary: dict) -> None:
-        """Record the summary and what code was loaded since the beginning, then that the run is finished."""
+        """Record the summary, code that was loaded since the beginning, and then that the run is finished."""
         recorded = self._read_json("code.json")
-        modules = {**loaded(packages), **recorded["modules"]}
+        modules = {**digests(packages), **recorded["modules"]}
         if modules != recorded["modules"]:
             self._write_json("code.json", {**recorded, "modules": modules})
         self._write_json("summary.json", summary)
         self.set_status("finished")
 
     def round(self) -> int:
-        """The round of the last row so far; 0 where there is none."""
+        """Return the round of the last row so far, 0 without one."""
         with suppress(OSError, ValueError):
             return open_run(self.path).round
         return 0
 
     def outcome(self) -> list[str]:
-        """In a line for each step size of a finished run: what was last measured of the model, and what it cost."""
+        """Return a line for each step size of a finished run: the last measurements of the model, and its cost."""
         lines = []
         for row in (trial["final"] for trial in self._read_json("summary.json")["trials"]):
             measured = ", ".join(f"{name} {row[name]:.4g}" for name in row if column(name).filled_by == "task")
@@ -244,27 +243,27 @@ class RunFolder:
         return lines
 
     def rows(self) -> Iterator[dict]:
-        """Every row of metrics.jsonl, one after the other. Raises RunError where one is damaged."""
-        with self._readable():
+        """Yield every row of metrics.jsonl. Raises RunError if one is damaged."""
+        with self._explain_damage():
             yield from read_rows(self.path)
 
     def _cut(self, size: int) -> None:
-        """Keep the first `size` bytes of metrics.jsonl, after status.json counts on no more than these: whoever looks
-        in between, or goes on after a kill in between, finds a whole folder."""
+        """Keep the first `size` bytes of metrics.jsonl. status.json is rewritten first, so that the folder is whole
+        for readers in between, and after a kill in between."""
         self._last = last_checksum(self.metrics, size)
         if (self.path / STATUS).exists():
             self._write_status(self._read_json(STATUS), size)
         os.truncate(self.metrics, size)
 
-    def _whole(self) -> RunRecord | None:
-        """What lies there, verified; None on the other ranks and where it was never begun."""
+    def _read_record(self) -> RunRecord | None:
+        """Read the record, verified; None on the other ranks and if the run was never begun."""
         if not self._ranks.is_first or not any((self.path / name).exists() for name in FILES):
             return None
-        with self._readable():
+        with self._explain_damage():
             return open_run(self.path)
 
     @contextmanager
-    def _readable(self) -> Iterator[None]:
+    def _explain_damage(self) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError) as error:
@@ -272,15 +271,15 @@ class RunFolder:
             raise RunError(f"{what}; delete {self.path} to begin anew, or put back its files") from error
 
     def _read_json(self, name: str) -> dict:
-        with self._readable():
+        with self._explain_damage():
             return read_json(self.path / name)
 
     def _write_json(self, name: str, content: dict) -> None:
         self._write(name, as_json(content, self._run))
 
     def _write_status(self, content: dict, size: int | None = None) -> None:
-        """Write status.json, which counts on the first `size` bytes of rows or all. Where no file can be added, the
-        last one is written over."""
+        """Write status.json, with the first `size` bytes of rows or all. If no file can be added, overwrite the last
+        one in place."""
         content = {**content, "metrics_size": self.metrics.stat().st_size if size is None else size}
         try:
             self._write_json(STATUS, content)

@@ -1,1 +1,1 @@
-"""What is optimized: parameters to start from, local gradients and evaluation."""
+"""Tasks: initial parameters, local gradients and evaluation."""

@@ -9,11 +9,11 @@ from torch import Tensor
 _WARM_UPS = 3  # calls before the capture, in which cuDNN and cuBLAS choose and allocate
 
 
-class Captured:
-    """Calls `function` of CUDA tensors by replaying what its kernels were at the first call with these shapes.
+class CudaGraph:
+    """Calls `function` of CUDA tensors by replaying the kernels of its first call with these shapes.
 
-    The function must depend on nothing but its arguments and on tensors that stay where they are, and must not wait
-    for the GPU. Launching a graph costs one call in place of one for each of its thousands of kernels.
+    The function must depend only on its arguments and on tensors that stay in place, and must not wait for the GPU. A
+    graph takes one launch instead of one for each of its thousands of kernels.
     """
 
     def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
@@ -21,15 +21,15 @@ class Captured:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, *arguments: Tensor) -> tuple[Tensor, ...]:
-        """What the function returns, in memory of its own."""
-        graph = self._graph or self._captured(arguments)
+        """Return the function's results, in memory of their own."""
+        graph = self._graph or self._capture(arguments)
         for place, argument in zip(self._arguments, arguments, strict=True):
             place.copy_(argument)
         graph.replay()
         return tuple(result.clone() for result in self._results)
 
-    def _captured(self, arguments: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
-        gc.collect()  # the graph of an earlier run holds on to its memory by a cycle
+    def _capture(self, arguments: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
+        gc.collect()  # a cycle keeps the memory of an earlier run's graph
         self._arguments = tuple(argument.clone() for argument in arguments)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
@@ -40,5 +40,5 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._results = self._function(*self._arguments)
-        self._graph = graph  # only now: one whose capture failed must not be replayed
+        self._graph = graph  # only now: a failed capture must not be replayed
         return graph

@@ -13,7 +13,7 @@ from algorithms.utils.layout import with_ends
 from algorithms.utils.seeding import keyed_seed
 from data.dataset import Images, Place
 from data.partition import share
-from experiments.tasks.graph import Captured
+from experiments.tasks.graph import CudaGraph
 from experiments.tasks.network import NetworkTask
 from plots.runs.columns import column
 
@@ -22,12 +22,12 @@ class ImageClassification(NetworkTask):
     """f(x) = mean_i f_i(x), each f_i the mean cross entropy over the m = ⌊N/n⌋ images of worker i (CD-Adam, 7.2).
 
     In round t every worker takes a batch of `batch_size` of its images, randomly cropped out of a frame of `padding`
-    black pixels and, with `flip`, mirrored; an epoch is ⌊m/batch_size⌋ rounds, after which it shuffles its part.
-    Batch normalisation is each worker's own: its running statistics stay with it, and worker 0's are used for
-    evaluation. Gradients are without weight decay, which belongs to the update.
+    black pixels and, with `flip`, mirrored. It shuffles its part after every epoch of ⌊m/batch_size⌋ rounds. Every
+    worker keeps its own running statistics of batch norm; evaluation uses worker 0's. Gradients are without weight
+    decay, which belongs to the update.
 
-    Training loss and gradient norm are those of f without augmentation in evaluation mode, over the first
-    `evaluation_rows` images in use (None: all); test loss and accuracy are over the whole test set.
+    Training loss and gradient norm are measured without augmentation in evaluation mode, over the first
+    `evaluation_rows` images in use (None: all). Test loss and accuracy are over the whole test set.
 
     `rows` is N. Raises ValueError or UsageError if the data cannot be shared over the workers, or if the model has
     fewer logits than the data have classes.
@@ -43,15 +43,15 @@ class ImageClassification(NetworkTask):
         workers: int,
         seed: int,
         device: torch.device,
-        rows: PositiveInt = 50000,  # training images in use, the first so many
+        rows: PositiveInt = 50000,  # training images in use, from the first on
         ids: Sequence[int] | None = None,
         batch_size: PositiveInt = 128,  # of a worker and round
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "shuffled",  # contiguous: file order
         alpha: PositiveFloat = 0.5,  # of the Dirichlet label skew: smaller is more skewed
-        padding: NonNegativeInt = 4,  # black pixels around an image, out of which it is cropped
+        padding: NonNegativeInt = 4,  # black pixels around an image before it is cropped
         flip: bool = True,  # mirror each image with probability 1/2
         precision: Literal["float32", "tf32", "bf16"] = "float32",  # of convolutions
-        evaluation_rows: PositiveInt | None = None,  # training images of train_loss, the first so many; null: all
+        evaluation_rows: PositiveInt | None = None,  # training images of train_loss, from the first on; null: all
         evaluation_batch: PositiveInt = 1000,  # images at a time
         cuda_graphs: Place[bool] = True,  # on a GPU, replay a round's forward and backward passes as one graph
     ) -> None:
@@ -76,7 +76,7 @@ class ImageClassification(NetworkTask):
         self._mean, self._std = (torch.tensor(values, device=device) for values in (dataset.mean, dataset.std))
         self._check_model(dataset.classes)
         self._epoch, self._draws = -1, torch.empty(0)  # int64 [rounds, W, batch_size, 4]
-        self._round = Captured(self._passes) if cuda_graphs and device.type == "cuda" else self._passes
+        self._round = CudaGraph(self._run_passes) if cuda_graphs and device.type == "cuda" else self._run_passes
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
         epoch, round = divmod(t - 1, self.rounds_per_epoch)
@@ -108,16 +108,16 @@ class ImageClassification(NetworkTask):
         """Raise ValueError unless the model gives a logit for every class."""
         self.model.module.eval()
         with torch.no_grad():
-            logits = self._scores(normalised(self._images[:1], self._mean, self._std)).shape[-1]
+            logits = self._scores(normalise(self._images[:1], self._mean, self._std)).shape[-1]
         if logits < classes:
             raise ValueError(
                 f"model: gives {logits} logits, and {self._dataset.name} has {classes} classes; this project's "
                 f"networks take task.model.classes={classes}"
             )
 
-    def _passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
+    def _run_passes(self, x: Tensor, statistics: Tensor, draw: Tensor) -> tuple[Tensor, Tensor]:
         """Forward and backward of every trial and worker, at models [T, W or 1, d] for draws [W, batch_size, 4]."""
-        images = normalised(augmented(self._images, draw.flatten(0, 1), self._padding), self._mean, self._std)
+        images = normalise(augment(self._images, draw.flatten(0, 1), self._padding), self._mean, self._std)
         batches = images.split(self.batch_size)
         labels = self._labels[draw[..., 0]].long()
         return self._gradients(
@@ -141,7 +141,7 @@ class ImageClassification(NetworkTask):
     def _batches(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Normalised images and labels, `evaluation_batch` at a time."""
         for some, theirs in zip(*(all_.split(self._evaluation_batch) for all_ in (images, labels)), strict=True):
-            yield normalised(some, self._mean, self._std), theirs.long()
+            yield normalise(some, self._mean, self._std), theirs.long()
 
     def _scores(self, inputs: Tensor) -> Tensor:
         return super()._scores(inputs.contiguous(memory_format=self.model.memory_format))
@@ -150,10 +150,10 @@ class ImageClassification(NetworkTask):
 def draws(
     seed: int, worker: int, epoch: int, rows: np.ndarray, batch_size: int, padding: int, flip: bool
 ) -> np.ndarray:
-    """What one worker takes in each round of an epoch: int64 [rounds, batch_size, 4] of image, top, left and flip.
+    """Draw one worker's batches of an epoch: int64 [rounds, batch_size, 4] of image, top, left and flip.
 
-    Its rows are shuffled anew every epoch and cut into ⌊m/batch_size⌋ batches; the rest waits for another epoch.
-    Offsets are uniform in 0 … 2·padding, flips are 0 or 1. All depends on (seed, worker, epoch) alone.
+    Its rows are shuffled anew every epoch and cut into ⌊m/batch_size⌋ batches, without the remainder. Offsets are
+    uniform in 0 … 2·padding, flips are 0 or 1. All depends on (seed, worker, epoch) alone.
     """
     random = np.random.default_rng(keyed_seed(seed, "images", worker, epoch))
     rounds = len(rows) // batch_size
@@ -163,10 +163,10 @@ def draws(
     return np.concatenate([order[:, None], offsets, flips], 1).reshape(rounds, batch_size, 4)
 
 
-def augmented(images: Tensor, draw: Tensor, padding: int) -> Tensor:
-    """The drawn images, padded with black, cropped back to their size and flipped: uint8 [N, h, w, c].
+def augment(images: Tensor, draw: Tensor, padding: int) -> Tensor:
+    """Pad the drawn images with black, crop them back to their size and flip them: uint8 [N, h, w, c].
 
-    images: uint8 [all, h, w, c]. draw: int64 [N, 4] of image, top, left and flip, as `draws` says.
+    images: uint8 [all, h, w, c]. draw: int64 [N, 4] of image, top, left and flip, see `draws`.
     """
     row, top, left, flipped = draw.unbind(-1)
     height, width = images.shape[1:3]
@@ -178,6 +178,6 @@ def augmented(images: Tensor, draw: Tensor, padding: int) -> Tensor:
     return padded[every[:, None, None], down[:, :, None], across[:, None, :]]
 
 
-def normalised(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+def normalise(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """(pixel/255 − mean)/std by channel: images uint8 [N, h, w, c] as float32 [N, c, h, w], channels_last."""
     return ((images.float() / 255 - mean) / std).permute(0, 3, 1, 2)

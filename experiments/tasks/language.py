@@ -1,4 +1,4 @@
-"""Predicting the next character of a text, every worker with a part of it."""
+"""Next-character prediction on a text that is shared over the workers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,19 +19,18 @@ from plots.runs.columns import Column, column
 
 
 class LanguageModel(NetworkTask):
-    """f(x) = mean_i f_i(x), each f_i the mean cross entropy of next characters in the m = ⌊N/n⌋ of worker i.
+    """f(x) = mean_i f_i(x), each f_i the mean cross entropy of next characters in worker i's part of m = ⌊N/n⌋.
 
-    N is the length of the training part, and worker i has its characters i·m to (i + 1)·m − 1, in a row. In round t
-    every worker draws `batch_size` windows of `context` + 1 characters, uniformly among those that lie in its part,
-    and predicts each character of a window but the first from those before it. Drawn windows and dropout's masks
-    depend on (seed, worker, round) alone.
+    N is the length of the training part, and worker i has its characters i·m to (i + 1)·m − 1. In round t it draws
+    `batch_size` windows of `context` + 1 characters, uniformly within its part. It predicts each character of a
+    window but the first from those before it. Windows and dropout masks depend on (seed, worker, round) alone.
 
-    Training loss and gradient norm are measured without dropout, over `evaluation_windows` windows at even distances
-    in the training part. Test loss is over the whole held-out part, cut into windows that follow one another: every
-    character of it but the very first is predicted once, from what precedes it in its window, of which the last is as
-    long as what remains. All losses are nats a character; bits per character are the test loss over log 2.
+    Training loss and gradient norm are measured without dropout, over `evaluation_windows` evenly spaced windows of
+    the training part. Test loss is over the whole held-out part in consecutive windows, the last one shorter. Each
+    character but the very first is predicted once. Losses are in nats per character; bits per character are the test
+    loss over log 2.
 
-    Raises ValueError for a model that does not take the text's characters, and UsageError where a worker's part is
+    Raises ValueError for a model that does not take the text's characters, and UsageError if a worker's part is
     shorter than a window.
     """
 
@@ -74,7 +73,7 @@ class LanguageModel(NetworkTask):
 
         super().__init__(model, range(workers) if ids is None else ids, seed, device, precision)
         if self.model.statistics.numel():
-            raise ValueError("model: a batch norm, whose running statistics this task does not keep")
+            raise ValueError("model: has a batch norm, but this task keeps no running statistics")
         self._check_model(dataset.vocabulary)
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
@@ -113,17 +112,17 @@ class LanguageModel(NetworkTask):
             fits = False
         if not fits:
             raise ValueError(
-                f"model: does not take {self.context} characters (task.context) of {alphabet} (the text's), or does "
-                f"not give as many logits for each: set task.model.characters={alphabet}"
+                f"model: must take {self.context} characters (task.context) and give {alphabet} logits for each; set "
+                f"task.model.characters={alphabet}"
             )
 
     def _starts(self, worker: int, t: int) -> np.ndarray:
-        """Where the windows of a worker in round t start in the training part: int64 [batch_size]."""
+        """Draw where a worker's windows of round t start in the training part: int64 [batch_size]."""
         random = np.random.default_rng(keyed_seed(self.seed, "windows", worker, t))
         return worker * self.length + random.integers(0, self.length - self.context, self.batch_size)
 
     def _windows(self, starts: Tensor) -> Tensor:
-        """The windows of the training part that start there, int64 [N, context + 1]."""
+        """Return the windows of the training part that start there, int64 [N, context + 1]."""
         return _codes(self._train[starts[:, None] + self._within])
 
     def _loss(self, windows: Tensor) -> Tensor:
@@ -144,7 +143,7 @@ class LanguageModel(NetworkTask):
         return {**measured, "test_loss": test, "bits_per_character": test / math.log(2)}
 
     def _held_out_windows(self) -> Iterator[Tensor]:
-        """All of the held-out part, int64 [N, L + 1]; the last character of a window is the first of the next."""
+        """Yield the held-out part in windows int64 [N, L + 1]. A window's last character is the first of the next."""
         whole = (len(self._held_out) - 1) // self.context
         starts = torch.arange(whole, device=self.device) * self.context
         for some in starts.split(self._evaluation_batch):

@@ -28,9 +28,9 @@ class LogisticRegression:
 
     in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
 
-    `workers` is n, and `ids` are those whose gradients are wanted here, neighbours in ascending order; None for all.
-    Batches are drawn without replacement. `step_unit=theory` is the largest step that the method is proven for with
-    full gradients, on these data and with the compressor at hand, or else that EF21 is.
+    `workers` is n, and `ids` are those of this process, neighbours in ascending order; None for all. Batches are
+    drawn without replacement. `step_unit=theory` is the largest step size that the method is proven for with full
+    gradients, on these data and with this compressor. Methods without a proof take EF21's.
     Raises ValueError or UsageError if the data cannot be shared over the workers.
     """
 
@@ -50,7 +50,7 @@ class LogisticRegression:
         batch_size: PositiveInt | None = None,  # rows a worker draws each round; null: all, exact local gradients
         partition: Literal["contiguous", "shuffled", "dirichlet"] = "contiguous",  # contiguous: file order
         alpha: PositiveFloat = 0.5,  # of the Dirichlet label skew: smaller is more skewed
-        step_unit: Literal["one", "theory"] = "one",  # what lr counts in; theory: the method's step size, or EF21's
+        step_unit: Literal["one", "theory"] = "one",  # unit of lr; theory: the method's step size, or EF21's
     ) -> None:
         parts = share(dataset.labels, workers, partition, seed, alpha)
         self.workers, self.rows = parts.shape
@@ -73,16 +73,16 @@ class LogisticRegression:
             "correct the index, or take fewer workers or more ranks, on machines with more memory",
         )
         labels = dataset.labels[used]
-        rows = _stretch(dataset.features, 0, len(used)) if partition == "contiguous" else dataset.features[used]
+        rows = _slice_rows(dataset.features, 0, len(used)) if partition == "contiguous" else dataset.features[used]
         signed = rows.data * np.repeat(labels, np.diff(rows.indptr))
         # y_j a_j [nm, d], in worker order. With contiguous parts the indices are the data set's own arrays.
         self._rows = sp.csr_array((signed, rows.indices, rows.indptr), shape=shape(rows))
         self._is_positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
-        self._own_rows = _stretch(self._rows, self._own.start, self._own.stop)
+        self._own_rows = _slice_rows(self._rows, self._own.start, self._own.stop)
         # [d, T] goes forward at a model of all; [Wm, T] goes back to every worker's own sum.
         self._forward = _torch_csr(self._own_rows)
-        self._backward = _torch_csr(_by_worker(self._own_rows, own).T.tocsr())
+        self._backward = _torch_csr(_block_diagonal(self._own_rows, own).T.tocsr())
 
     def start(self) -> Tensor:
         return torch.zeros(self.d, dtype=self.dtype)
@@ -97,17 +97,17 @@ class LogisticRegression:
         return self._gradients(x, None)
 
     def _gradients(self, x: Tensor, batch: sp.csr_array | None) -> Tensor:
-        sums = self._sums(x.reshape(-1, self.d).T.contiguous(), batch, apart=False)
+        sums = self._sums(x.reshape(-1, self.d).T.contiguous(), batch, own_models=False)
         gradients = sums.reshape(*x.shape[:-1], -1, self.d)
-        # In its own place: these are the longest vectors of a round.
+        # In place: these are the longest vectors of a round.
         return gradients.add_(self._regularizer_gradient(x).unsqueeze(-2))
 
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), self._batch(t), apart=True)
+        sums = self._sums(x.permute(1, 2, 0).reshape(-1, len(x)).contiguous(), self._batch(t), own_models=True)
         return sums.add_(self._regularizer_gradient(x)), statistics
 
-    def _sums(self, x: Tensor, batch: sp.csr_array | None, apart: bool) -> Tensor:
-        """∇f_i(x) [T, W, d] without the regularizer, at x [d, T] or, `apart`, at workers' own [Wd, T].
+    def _sums(self, x: Tensor, batch: sp.csr_array | None, own_models: bool) -> Tensor:
+        """Return ∇f_i(x) [T, W, d] without the regularizer, at x [d, T], or at the workers' `own_models` [Wd, T].
 
         batch: rows, equally many of every worker; None: all rows.
         """
@@ -116,22 +116,22 @@ class LogisticRegression:
             if known is not None and torch.equal(known[0], x):
                 margins = known[1]
             else:
-                margins = _product(self._apart if apart else self._forward, x)
+                margins = _product(self._own_forward if own_models else self._forward, x)
             sums = _product(self._backward, _weights(margins))
         else:
             rows = shape(batch)[0] // len(self._ids)
-            by_worker = _by_worker(batch, len(self._ids))
-            margins = torch.from_numpy((by_worker if apart else batch) @ x.numpy())
+            by_worker = _block_diagonal(batch, len(self._ids))
+            margins = torch.from_numpy((by_worker if own_models else batch) @ x.numpy())
             sums = torch.from_numpy(by_worker.T @ _weights(margins).numpy())
         return sums.view(len(self._ids), self.d, -1).permute(2, 0, 1).contiguous().div_(-rows)
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         """f(x), ‖∇f(x)‖₂ and the share of rows classified right (+1 where a_jᵀx ≥ 0), over all rows in use."""
         columns = x.reshape(-1, self.d).T.contiguous()
-        forward, backward = self._whole
+        forward, backward = self._all_rows
         margins = _product(forward, columns)
         if forward is self._forward and self.batch_size is None:  # the next round takes gradients at the same model
-            self._known = columns.clone(), margins  # of a single trial, `columns` is x itself
+            self._known = columns.clone(), margins  # a clone, for with one trial `columns` is x itself
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
         penalty = self.regularization * columns.pow(-2).add_(1).reciprocal_().sum(0)
         loss = -logsigmoid(margins).mean(0) + penalty
@@ -145,7 +145,7 @@ class LogisticRegression:
         }
 
     def step_unit(self, algorithm: Algorithm) -> float:
-        """1, or the method's largest step. Raises ValueError where theory has no step size."""
+        """Return 1, or the method's largest proven step size. Raises ValueError if there is none."""
         if self._step_unit == "one":
             return 1.0
         return algorithm.step_size(*self.smoothness(), self.workers, self.d)
@@ -172,22 +172,22 @@ class LogisticRegression:
         }
 
     @cached_property
-    def _apart(self) -> Tensor:
-        """Forward at workers' own models [Wd, T], which only methods with local steps have."""
-        return _torch_csr(_by_worker(self._own_rows, len(self._ids)))
+    def _own_forward(self) -> Tensor:
+        """The forward matrix at workers' own models [Wd, T], only for methods with local steps."""
+        return _torch_csr(_block_diagonal(self._own_rows, len(self._ids)))
 
     @cached_property
-    def _whole(self) -> tuple[Tensor, Tensor]:
-        """Forward and backward over the rows of all workers."""
+    def _all_rows(self) -> tuple[Tensor, Tensor]:
+        """The forward and backward matrices over the rows of all workers."""
         if len(self._ids) == self.workers:
             return self._forward, self._backward
-        return _torch_csr(self._rows), _torch_csr(_by_worker(self._rows, self.workers).T.tocsr())
+        return _torch_csr(self._rows), _torch_csr(_block_diagonal(self._rows, self.workers).T.tocsr())
 
     def _regularizer_gradient(self, x: Tensor) -> Tensor:
         return (self.regularization * 2 * x).div_((x * x).add_(1).square_())
 
     def _batch(self, t: int) -> sp.csr_array | None:
-        """The rows y_j a_j that the workers at hand draw in round t, in worker order. None: all of them."""
+        """Draw the rows y_j a_j of this process's workers in round t, in worker order. None: all of them."""
         if self.batch_size is None:
             return None
         drawn = []
@@ -198,16 +198,16 @@ class LogisticRegression:
 
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    """A sparse matrix [p, q] times x [q, T]; `matrix @ x` takes the memory of its result twice."""
+    """Multiply a sparse matrix [p, q] by x [q, T]. `matrix @ x` takes the memory of its result twice."""
     # Not `new_empty` with beta=0: older versions of torch without MKL multiply what is there by 0, and 0·NaN is NaN.
     return x.new_zeros(matrix.shape[0], x.shape[1]).addmm_(matrix, x)
 
 
 def _weights(margins: Tensor) -> Tensor:
-    """σ(−y_j a_jᵀx) of margins y_j a_jᵀx [rows, T], in their place.
+    """Turn margins y_j a_jᵀx [rows, T] into σ(−y_j a_jᵀx), in place.
 
-    torch.sigmoid computes the last few elements of a tensor by another formula than the others, which may differ in
-    the last bit; these functions do not, so that a row's weight does not depend on how many rows stand beside it.
+    torch.sigmoid computes a tensor's last few elements by another formula, which may differ in the last bit. These
+    functions do not, so a row's weight does not depend on the number of rows.
     """
     return margins.exp_().add_(1).reciprocal_()
 
@@ -223,15 +223,15 @@ def _top_eigenvalue(rows: sp.csr_array) -> float:
     return float(eigsh(gram, k=1, v0=np.ones(d), return_eigenvectors=False)[0])
 
 
-def _stretch(rows: sp.csr_array, start: int, stop: int) -> sp.csr_array:
-    """Rows `start` to `stop` − 1, not copied."""
+def _slice_rows(rows: sp.csr_array, start: int, stop: int) -> sp.csr_array:
+    """Return rows `start` to `stop` − 1, not copied."""
     first, last = rows.indptr[[start, stop]]
     parts = rows.data[first:last], rows.indices[first:last], rows.indptr[start : stop + 1] - first
     return sp.csr_array(parts, shape=(stop - start, shape(rows)[1]))
 
 
-def _by_worker(rows: sp.csr_array, workers: int) -> sp.csr_array:
-    """Rows [nm, d] of n workers, in worker order, each worker's columns moved to a block of its own: [nm, nd]."""
+def _block_diagonal(rows: sp.csr_array, workers: int) -> sp.csr_array:
+    """Move each worker's columns to its own block: rows [nm, d] of n workers, in worker order, become [nm, nd]."""
     count, d = shape(rows)
     index = np.int32 if max(rows.nnz, count, workers * d) < 2**31 else np.int64  # int32 is about twice as fast
     entries = np.diff(rows.indptr[:: count // workers])

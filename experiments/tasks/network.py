@@ -1,4 +1,4 @@
-"""What tasks that train a network share."""
+"""The base of tasks that train a network."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -13,10 +13,10 @@ from experiments.models.initial import initialise
 
 
 class NetworkTask(ABC):
-    """A task whose model is a network in float32.
+    """A task that trains a network in float32.
 
-    `precision` is that of convolutions and products: `tf32` is a GPU's rounding of their inputs to 10 bits, `bf16`
-    autocast; parameters, statistics and everything communicated stay float32.
+    `precision` applies to convolutions and products: `tf32` rounds their inputs to 10 bits on a GPU, `bf16` is
+    autocast. Parameters, statistics and messages stay float32.
     """
 
     dtype = torch.float32
@@ -31,10 +31,10 @@ class NetworkTask(ABC):
         self.seed, self.device, self._ids, self._precision = seed, device, ids, precision
         self._initial, self._initial_statistics = self.model.vector.clone(), self.model.statistics.clone()
         if device.type == "cuda":
-            # Or a resumed run would not be the uninterrupted one. Flash attention's backward pass adds by atomics
-            # and repeats only with deterministic=true.
+            # Otherwise resuming would change the numbers. Flash attention's backward pass adds by atomics and repeats
+            # only with deterministic=true.
             torch.backends.cudnn.deterministic = True
-            # With bf16 too what is outside autocast, a method's own products among it, is float32.
+            # With bf16 too, everything outside autocast is float32, such as a method's own products.
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
 
     def start(self) -> Tensor:
@@ -48,7 +48,7 @@ class NetworkTask(ABC):
 
     @abstractmethod
     def gradients_at(self, x: Tensor, statistics: Tensor, t: int) -> tuple[Tensor, Tensor]:
-        """As `gradients`, at a model a worker [T, W, d], or at one [T, 1, d] for all."""
+        """Return `gradients` at one model per worker [T, W, d], or at one for all [T, 1, d]."""
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
         self.model.module.eval()
@@ -72,7 +72,7 @@ class NetworkTask(ABC):
         self.model.module.train()
         for trial in range(len(x)):
             for place in range(len(self._ids)):
-                if place < x.shape[1]:  # or it is all workers'
+                if place < x.shape[1]:  # else it is set already
                     self.model.vector.copy_(x[trial, place])
                 self.model.statistics.copy_(statistics[trial, place])
                 self.model.gradient(loss(place), gradients[trial, place])
@@ -80,7 +80,7 @@ class NetworkTask(ABC):
         return gradients, statistics
 
     def _train_loss(self, parts: Iterable[Tensor]) -> dict[str, Tensor]:
-        """The training loss, of which these are the parts that add up to it, and the norm of its gradient."""
+        """Add up parts of the training loss. Return the loss and the norm of its gradient."""
         loss = self.model.vector.new_zeros((), dtype=torch.float64)
         gradient, part = torch.zeros_like(self.model.vector), torch.empty_like(self.model.vector)
         for some in parts:
@@ -91,7 +91,7 @@ class NetworkTask(ABC):
 
     def _scores(self, inputs: Tensor) -> Tensor:
         """The network's output as float32."""
-        # A cache would hold on to casts of parameters that have changed, and to addresses inside a captured graph.
+        # A cache would keep casts of old parameters, and addresses inside a captured graph.
         low = torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
         with low if self._precision == "bf16" else contextlib.nullcontext():
             return self.model.module(inputs).float()

@@ -1,4 +1,4 @@
-"""What a run asks of a task."""
+"""The interface of tasks."""
 
 from collections.abc import Callable
 from typing import ClassVar, Protocol
@@ -12,17 +12,17 @@ from plots.runs.columns import Column
 
 
 class Task(Protocol):
-    """f(x) = mean_i f_i(x) over n workers, of which this process has some: W of them.
+    """f(x) = mean_i f_i(x) over n workers. This process has W of them.
 
-    Vectors have d coordinates in `dtype` and lie on `device`. What a task keeps for each worker besides the model,
-    such as batch-norm statistics, is explicit: it is handed in and out, [*T, W, b], where b may be 0.
+    Vectors have d coordinates in `dtype` and are on `device`. Statistics of each worker besides the model, such as
+    those of batch norm, are arguments and results [*T, W, b], where b may be 0.
 
-    It is built with its options and `workers` (n), `seed`, `ids` (the numbers of this process's workers, None for
-    all) and, where it has such a parameter, `device`.
+    A task is built with its options and `workers` (n), `seed`, `ids` (the numbers of this process's workers, None for
+    all) and, if it has such a parameter, `device`.
     """
 
-    devices: ClassVar[tuple[str, ...]]  # of cpu and cuda, those it can run on
-    metric: ClassVar[str]  # of the columns that by which the best step size is chosen; lower is better
+    devices: ClassVar[tuple[str, ...]]  # that it can run on: cpu, cuda or both
+    metric: ClassVar[str]  # the column that selects the best step size
     columns: ClassVar[tuple[Column, ...]]  # that `evaluate` fills
 
     dtype: torch.dtype
@@ -31,7 +31,7 @@ class Task(Protocol):
     workers: int  # n
     rows: int  # of a worker
     batch_size: int | None  # rows of a worker in a round; None: all
-    evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is measured
+    evaluated: int  # rows in an evaluation, to estimate its time; without it a long evaluation is timed
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
     layout: Layout  # of these tensors, with shapes and roles; without it all are vectors
 
@@ -48,13 +48,13 @@ class Task(Protocol):
         ...
 
     gradients_at: Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
-    """As `gradients`, of every worker at a model of its own: x [T, W, d]. A task without it has no local steps."""
+    """`gradients` with one model per worker: x [T, W, d]. Methods with local steps need it."""
 
     full_gradients: Callable[[Tensor], Tensor]
-    """∇f_i(x) [*T, W, d] over all rows of each worker, at x [*T, d]. A task without it has no VR-MARINA."""
+    """∇f_i(x) [*T, W, d] over all rows of each worker, at x [*T, d]. VR-MARINA needs it."""
 
     def evaluate(self, x: Tensor, statistics: Tensor) -> dict[str, Tensor]:
-        """The columns by name, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
+        """Return the columns by name, each [*T], at x [*T, d] with worker 0's statistics [*T, b]."""
         ...
 
     def epoch(self, t: int) -> float:
@@ -62,12 +62,12 @@ class Task(Protocol):
         ...
 
     def step_unit(self, algorithm: Algorithm) -> float:
-        """What a step size of 1 in the configuration stands for."""
+        """Return the step size that lr=1 stands for."""
         ...
 
     def facts(self) -> dict[str, object]:
-        """What the data are and how they were shared, as plain values for the record, but for `device` alike on all
-        ranks."""
+        """Return facts on the data and their partition, as plain values for the record. All but `device` are the same
+        on all ranks."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""From a resolved configuration to the objects it names."""
+"""Build the objects that a configuration names."""
 
 import ctypes
 import gc
@@ -25,7 +25,7 @@ from common.errors import UsageError
 from experiments.cluster.base import Cluster, Simulated
 from experiments.cluster.ranks import Group, Ranks, shares
 from experiments.cluster.torchrun import Sharded, Torchrun
-from experiments.config.classes import Classes, called, parameter_types, parameters
+from experiments.config.classes import Classes, as_node, parameter_types, parameters
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import build_logger
 from experiments.tasks.task import Task, layout_of
@@ -38,17 +38,17 @@ _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # mallopt(3)
 
 
 def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
-    """The algorithm with its compressor and update. Raises UsageError for what does not fit together.
+    """Build the algorithm with its compressor and update. Raises UsageError if they do not fit together.
 
-    `layout` is the task's parameter tensors, of which `partition` makes blocks; without it the compressor takes the
-    vector as a whole, which is enough to check a configuration before there are data.
+    layout: the task's parameter tensors, which `partition` splits into blocks. Without it the compressor takes the
+    whole vector, which is enough to check a configuration before data are loaded.
     """
     classes, sizes = Classes(run.packages), tuple(block.size for block in layout)
-    compressor = classes.build(called(run.compressor), "compressor", Compressor, {"layout": layout})
+    compressor = classes.build(as_node(run.compressor), "compressor", Compressor, {"layout": layout})
     parts: dict[str, Any] = {"compressor": compressor}
     if run.update.target is not None:
-        parts["update"] = classes.build(called(run.update), "update", Update)
-    factory = classes.find(called(run.algorithm), "algorithm", Algorithm)
+        parts["update"] = classes.build(as_node(run.update), "update", Update)
+    factory = classes.find(as_node(run.algorithm), "algorithm", Algorithm)
     hints = parameter_types(factory)
     if "compressor" not in hints:
         is_bare = "compressor" in parameters(factory)
@@ -74,14 +74,14 @@ def build_algorithm(run: RunConfig, layout: Layout = ()) -> Algorithm:
             parts["compressor"] = Blocks(compressor, blocks)
     d = sum(sizes) if sizes else None
     workers = run.cluster.groups or run.cluster.workers  # a group is one worker of the method
-    told = {"rounds": run.rounds, "workers": workers, "seed": run.seed, "d": d, "layout": layout}
-    algorithm = classes.build(called(run.algorithm), "algorithm", Algorithm, told, **parts)
+    facts = {"rounds": run.rounds, "workers": workers, "seed": run.seed, "d": d, "layout": layout}
+    algorithm = classes.build(as_node(run.algorithm), "algorithm", Algorithm, facts, **parts)
     participation_of(run, algorithm)
     return algorithm if run.clip_aggregate is None else replace(algorithm, clip=run.clip_aggregate)
 
 
 def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | None:
-    """Who sends in a round; None: all workers. Raises UsageError if the algorithm needs all of them."""
+    """Return who sends in each round; None: all workers. Raises UsageError if the algorithm needs all of them."""
     cluster = run.cluster
     if not (cluster.participation or cluster.absent or cluster.late):
         return None
@@ -98,22 +98,22 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
 
 
 def build_task(run: RunConfig, ranks: Ranks | None = None) -> Task:
-    """The task with its data loaded and shared over the workers, for those of this rank. Raises LostContact."""
-    ranks, classes, task = ranks or Ranks(), Classes(run.packages), called(run.task)
+    """Load a task's data, share them over the workers, and build it for those of this rank. Raises LostContact."""
+    ranks, classes, task = ranks or Ranks(), Classes(run.packages), as_node(run.task)
     n, ids = run.cluster.workers, ranks.ids(run.cluster.workers, run.cluster.groups)
     place = {"device": torch.device(device_of(run, ranks.local_rank))}
-    # The first rank of every machine fetches and decodes, the others then find it in the cache.
+    # The first rank of every machine fetches and decodes, the others then read its cache.
     if ranks.local_rank:
         ranks.wait()
     try:
         return classes.build(task, "task", Task, place, workers=n, seed=run.seed, ids=ids)
-    finally:  # so that the others find the same error, rather than that this one is gone
+    finally:  # so that the others raise the same error, not LostContact
         if not ranks.local_rank:
             ranks.wait()
 
 
 def device_of(run: RunConfig, local_rank: int = 0) -> str:
-    """Where the run computes: `cpu`, or `cuda:<local rank>`. Raises UsageError where that is not there."""
+    """Return the run's device, `cpu` or `cuda:<local rank>`. Raises UsageError if it is not available."""
     able = _task_class(run).devices
     wanted = run.device
     if wanted == "auto":
@@ -124,7 +124,7 @@ def device_of(run: RunConfig, local_rank: int = 0) -> str:
         return wanted
     if not torch.cuda.is_available():
         raise UsageError("device=cuda: torch sees no CUDA GPU here; take device=cpu, or a torch built for your GPU")
-    # srun may show every task its own GPUs alone, counted from 0. The ranks of a torchrun share those of its task.
+    # srun may show each task only its own GPUs, from 0. The ranks of a torchrun share those of its task.
     if "SLURM_GPUS_PER_TASK" in os.environ and "TORCHELASTIC_RUN_ID" not in os.environ:
         local_rank %= torch.cuda.device_count()
     if local_rank >= torch.cuda.device_count():
@@ -136,9 +136,9 @@ def device_of(run: RunConfig, local_rank: int = 0) -> str:
 
 
 def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
-    """Everything that a run needs, built and checked, with nothing yet on disk but cached data.
+    """Build and check everything that a run needs. It writes nothing but cached data.
 
-    Raises UsageError or DataError for what does not fit together or into memory, and LostContact.
+    Raises UsageError or DataError if parts do not fit together or into memory, and LostContact.
     """
     configure_torch(run)
     task = build_task(run, ranks)
@@ -178,7 +178,7 @@ def _try_out(run: RunConfig, algorithm: Algorithm, task: Task) -> None:
 
 
 def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorithm: Algorithm) -> T:
-    """A trainer of this kind with the run's step sizes, rounds and clipping."""
+    """Build a trainer of this kind with the run's step sizes, rounds and clipping."""
     unit = task.step_unit(algorithm)
     if run.cluster.groups and unit != 1:
         raise UsageError(
@@ -196,8 +196,8 @@ def trainer_of(run: RunConfig, kind: type[T], task: Task, cluster: Any, algorith
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed for what is asked for next: by default every vector beyond 32 MiB comes from the
-    system anew, which zeroes its pages; for a large network that takes longer than to compute with them."""
+    """Let glibc reuse freed memory. By default every vector beyond 32 MiB comes from the system anew, with zeroed
+    pages. For a large network that takes longer than computing."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt:
         mallopt(_MMAP_MAX, 0)
@@ -230,7 +230,7 @@ def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Clus
 
 
 def check(run: RunConfig) -> None:
-    """Raise UsageError for a wrong option anywhere, or a device that is not here, without loading any data."""
+    """Raise UsageError for a wrong option or an unavailable device, without loading data."""
     build_algorithm(run)
     device_of(run)
     build_logger(run)
@@ -254,7 +254,7 @@ def check_direction(run: RunConfig, rule: str | None, sweeper: Mapping[str, Any]
 
 
 def declare_columns(task: Task) -> dict:
-    """The columns that a task declares, and the metric by which step sizes are selected.
+    """Declare a task's columns, and return them with the metric that selects step sizes.
 
     Raises UsageError for a metric without a better direction.
     """
@@ -266,4 +266,4 @@ def declare_columns(task: Task) -> dict:
 
 
 def _task_class(run: RunConfig) -> Any:
-    return Classes(run.packages).find(called(run.task), "task", Task)
+    return Classes(run.packages).find(as_node(run.task), "task", Task)

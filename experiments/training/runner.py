@@ -1,4 +1,4 @@
-"""One run from configuration to finished folder: skipped, resumed or begun, and stopped without loss."""
+"""Train one run into its folder: skip, resume or begin it, and stop it without loss."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -13,10 +13,10 @@ from common.progress import Display
 from common.signals import stop_requests
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
-from experiments.config.run import plain
+from experiments.config.run import config_of
 from experiments.config.schema import RunConfig
 from experiments.loggers.logger import Row, build_logger, open_logger
-from experiments.run_store.code import changes, listed, loaded
+from experiments.run_store.code import digests, find_edits, join_edits
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
 from experiments.training.build import build_trainer, declare_columns, out_of_memory
@@ -31,11 +31,10 @@ def bring_to_end(
     ranks: Ranks | None = None,
     build: Callable[[RunConfig, Ranks], Trainer] = build_trainer,
 ) -> RunFolder:
-    """Begin a run, resume it if it was stopped, or leave it as it is if it is finished.
+    """Begin a run, resume it if it was stopped, or skip it if it is finished.
 
-    Whatever ends it early, its last whole round is saved first, and the same call goes on from there; if one of
-    several ranks fails, it goes on from the last checkpoint. Raises Interrupted after the round at hand where any
-    rank was asked to stop.
+    If it ends early, its last whole round is saved, and the same call resumes there. If one of several ranks fails,
+    it resumes from the last checkpoint. Raises Interrupted after the current round if any rank was asked to stop.
     """
     ranks = ranks or Ranks()
     folder = RunFolder.of(run, ranks)
@@ -49,19 +48,19 @@ def bring_to_end(
             display.say(f"already finished, and its folder cannot be written: {folder.path}")
             display.skip(run.rounds)
             return folder
-        with folder.locked():
+        with folder.lock():
             if trainer is None or ranks.from_first(folder.is_finished()):
                 display.say(f"already finished: {folder.path}")
                 with open_logger(logger, folder.path, display.say):
-                    pass  # its rows, where it was run without this logger
+                    pass  # shows its rows, if it ran without this logger
                 display.skip(run.rounds)
-                folder.describe(plain(run), keep=("study", "logger"))
+                folder.write_config(config_of(run), keep=("study", "logger"))
                 folder.tidy(keep=1)
             else:
                 if folder.aside:
-                    display.say(f"run anew, {listed(folder.edits)}; the older run is in {folder.aside}")
-                if edits := changes(loaded(run.packages)):
-                    raise RunError(f"{listed(edits)} since this process imported it: start again, in a new process")
+                    display.say(f"run anew, {join_edits(folder.edits)}; the older run is in {folder.aside}")
+                if edits := find_edits(digests(run.packages)):
+                    raise RunError(f"{join_edits(edits)} since this process imported it; start a new process")
                 with set_threads(run, trainer):
                     fresh = _begin(trainer, run, folder, display, ranks)
                     with open_logger(logger, folder.path, display.say) as log:
@@ -75,11 +74,11 @@ def bring_to_end(
 
 
 def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display, ranks: Ranks) -> bool:
-    """Bring trainer and folder to the last checkpoint. Returns whether there was none."""
+    """Load the last checkpoint into trainer and folder. Return whether there was none."""
     state, ids = trainer.state_dict(), trainer.cluster.ids
     resumed = trainer.is_resumable and folder.resume(state, ids, trainer.load_state_dict)
     folder.tidy()
-    folder.describe(plain(run))
+    folder.write_config(config_of(run))
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     columns = declare_columns(trainer.task)
     data = trainer.task.facts()
@@ -91,7 +90,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
         sizes = {"d": d, **describe_exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
-        if not ranks.from_first(folder.began_with(data.get("data_sha256"))):
+        if not ranks.from_first(folder.has_data(data.get("data_sha256"))):
             raise RunError(f"{folder.path}: its data changed since it began; restore them, or delete the folder")
         folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
@@ -101,7 +100,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
 
 
 class _Rounds:
-    """The rounds that are left of a run. It leaves the folder whole however they end."""
+    """The remaining rounds of a run. However they end, the folder stays whole."""
 
     def __init__(
         self,
@@ -114,10 +113,10 @@ class _Rounds:
     ) -> None:
         self._trainer, self._run, self._folder = trainer, run, folder
         self._display, self._ranks, self._log = display, ranks, log
-        self._snapshot = self._taken()  # of the last round that is verified
+        self._snapshot = self._take_snapshot()  # of the last round that is verified
 
     def run(self, fresh: bool) -> None:
-        """Do them, beginning with an evaluation if the run is fresh. Raises Interrupted where it was stopped."""
+        """Train them, after an evaluation if the run is fresh. Raises Interrupted if it was stopped."""
         trainer, folder = self._trainer, self._folder
         try:
             stopped = self._train(fresh)
@@ -127,7 +126,7 @@ class _Rounds:
             if is_over:
                 folder.finish(self._run.packages, summary)
         except BaseException as error:
-            self._keep(error)
+            self._record_failure(error)
             raise
         if not is_over:
             message = f"stopped after round {trainer.t}; the same command goes on: {folder.path}"
@@ -138,23 +137,23 @@ class _Rounds:
             raise Interrupted(f"stopped; this run was just finished: {folder.path}")
 
     def _train(self, fresh: bool) -> bool:
-        """Train to the end, or until a signal asks to stop. Returns whether one did."""
+        """Train to the end, or until a signal asks to stop. Return whether one did."""
         trainer, ranks, stopping = self._trainer, self._ranks, False
         ranks.any(False, trainer.fingerprints)
         if fresh:
             self._evaluate()
-            self._snapshot = self._taken()
+            self._snapshot = self._take_snapshot()
         with stop_requests(most=1) as requests:
             while trainer.t < trainer.rounds and not stopping:
                 stopping = self._round(requests)
                 self._display.advance(1)
         trainer.verify()
         ranks.any(False, trainer.fingerprints)
-        self._snapshot = self._taken()
+        self._snapshot = self._take_snapshot()
         return stopping
 
     def _round(self, requests: list[int]) -> bool:
-        """One round, with what is due after it. Returns whether to stop, on any rank."""
+        """Train one round, and evaluate and save if due. Return whether any rank was asked to stop."""
         trainer, run, ranks = self._trainer, self._run, self._ranks
         due = run.is_due(trainer.t + 1)
         trainer.step(diagnose=due)
@@ -168,9 +167,9 @@ class _Rounds:
         if due:
             self._evaluate()
         if saves:
-            self._folder.save(self._taken(), trainer.cluster.ids)
+            self._folder.save(self._take_snapshot(), trainer.cluster.ids)
         if trainer.verified:
-            self._snapshot = self._taken()
+            self._snapshot = self._take_snapshot()
         return stopping
 
     def _evaluate(self) -> None:
@@ -178,15 +177,15 @@ class _Rounds:
         self._folder.append(rows)  # first: a logger may fail
         self._log(rows)
 
-    def _taken(self) -> dict:
+    def _take_snapshot(self) -> dict:
         return self._folder.snapshot(self._trainer.state_dict())
 
-    def _keep(self, error: BaseException) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         """Save the last verified round and record the error that ended the run."""
         folder, ranks, round = self._folder, self._ranks, self._snapshot["t"]
-        folder.check_there()
-        # A full disk leaves the checkpoint before, and may have room for the status. A GPU that is lost gives nothing
-        # back, and the error to report is the one that it was lost by.
+        folder.check_exists()
+        # On a full disk the checkpoint before stays, and the status may still fit. A lost GPU raises again here, and
+        # the first error is the one to report.
         with suppress(OSError, RuntimeError):
             # Without rows the next try begins with the first evaluation again.
             if self._snapshot["metrics_size"] and ranks.size == 1:
@@ -196,27 +195,27 @@ class _Rounds:
             said = str(error) or repr(error)
             more = {"diverged": True} if isinstance(error, Diverged) else {}
             folder.set_status(status, round=round, error=said, **more)
-            if ranks.is_first and (who := ranks.missing(error)):  # takes seconds, so it comes second
+            if ranks.is_first and (who := ranks.silent_ranks(error)):  # takes seconds, so it comes second
                 folder.set_status(status, round=round, error=f"{who}; {said}")
 
 
 def _settings(run: RunConfig) -> dict[str, object]:
-    """What must be the same on all ranks before anything is loaded: settings, code and versions."""
+    """Return the facts that all ranks must share before loading: settings, code and versions."""
     settings = identity.settings(run) | {name: getattr(run, name) for name in ("checkpoint_every", "verify_every")}
     settings |= {"cluster.server": run.cluster.server}
     return {
         **dict(leaves(settings)),
-        **{f"{module.replace('.', '/')}.py": digest for module, digest in loaded(run.packages).items()},
+        **{f"{module.replace('.', '/')}.py": digest for module, digest in digests(run.packages).items()},
         **versions(),
     }
 
 
 def summarise(rows: Iterable[dict], lrs: Sequence[float]) -> dict:
-    """Final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
+    """Return final and best metrics of every trial, whether its loss ends above its start, total bits and seconds."""
     first: dict[int, dict] = {}
     final: dict[int, dict] = {}
     best: dict[int, dict] = {}
-    for row in rows:  # of which there may be more than memory has room for
+    for row in rows:  # one at a time, because all may not fit into memory
         final[row["trial"]] = row
         first.setdefault(row["trial"], row)
         reached = best.setdefault(row["trial"], {})

@@ -1,4 +1,4 @@
-"""What the commands that run things share: the ranks of a launch, the display of its first one, and one whole run."""
+"""The ranks of a launch with the display of the first one, and one whole run in this process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from rich.console import Console
 
 from common.errors import UsageError
 from common.progress import Display
-from experiments.cluster.launch import join_ranks, launch
+from experiments.cluster.launch import join_ranks, read_launch
 from experiments.cluster.ranks import Ranks
 from experiments.config.schema import RunConfig
 from experiments.run_store.folder import RunFolder
@@ -18,16 +18,16 @@ from experiments.training.trainer import Trainer
 
 @contextmanager
 def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
-    """Join the ranks of this launch, if there are any, for all of these runs one after the other.
+    """Join the ranks of this launch, if any, to train these runs one after the other.
 
-    Raises UsageError where the runs do not fit the launch, before anything is connected.
+    Raises UsageError, before anything is connected, if the runs do not fit the launch.
     """
-    place = launch()
+    place = read_launch()
     device = "cpu"
     if place:
         for run in runs:
             place.check(run.cluster.workers, run.cluster.groups)
-            device_of(run, place.local_size - 1)  # the first rank speaks for all of its machine
+            device_of(run, place.local_size - 1)  # the last local rank's, so that all ranks agree
         kinds = {(device_of(run, place.local_rank), run.cluster.timeout) for run in runs}
         if len(kinds) > 1:
             raise UsageError(
@@ -41,9 +41,9 @@ def session(runs: list[RunConfig]) -> Iterator[tuple[Ranks, Display]]:
 
 
 def train_here(run: RunConfig, build: Callable[[RunConfig, Ranks], Trainer] = build_trainer) -> RunFolder | None:
-    """Bring it to its end in this process, alone or as one of the ranks of a launch, and say what came of it.
+    """Train a run in this process, alone or as one of the ranks of a launch, and print its outcome.
 
-    Returns its folder, None where another rank has it.
+    Returns its folder; None on the other ranks.
     """
     with session([run]) as (ranks, display):
         folder = bring_to_end(run, display, ranks, build)

@@ -1,4 +1,4 @@
-"""How many threads of torch a run on the CPU computes with, where nobody said."""
+"""The default number of torch threads of a run on the CPU."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,15 @@ from experiments.config.schema import RunConfig
 from experiments.training.trainer import Trainer
 
 SMALL = 2**21
-"""Numbers in the workers' gradients of one round, step sizes · n · d, below which a round has one thread, since
-threads meet at the end of every operation (docs/running.md). Load thus changes no order of a sum in these."""
+"""Rounds with fewer numbers in the workers' gradients, step sizes · n · d, have one thread, because threads meet at
+the end of every operation (docs/running.md). Load thus changes no order of a sum in these."""
 
 SHARE = "EXPERIMENTS_CORES"
-"""The variable by which a sweep tells each of its processes how many cores are its own."""
+"""The environment variable by which a sweep gives each of its processes a number of cores."""
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Count the cores that this process may use."""
     from joblib import cpu_count  # here alone: it takes a tenth of a second, and small runs do not ask
 
     return cpu_count()
@@ -31,9 +31,9 @@ def is_set_by_user(environment: Mapping[str, str]) -> bool:
 
 @contextmanager
 def set_threads(run: RunConfig, trainer: Trainer) -> Iterator[None]:
-    """Compute within with as many threads as the run's size asks for, and afterwards with those of before.
+    """Set the number of threads for a run's size in the with-block, and restore it afterwards.
 
-    A run on a GPU is left as it is, and so is one that says how many threads it has.
+    It changes nothing on a GPU, or if the run or the user sets the number of threads.
     """
     if run.threads is not None or is_set_by_user(os.environ) or trainer.task.device.type != "cpu":
         yield

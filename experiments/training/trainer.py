@@ -1,4 +1,4 @@
-"""The rounds of one run, and what is measured between them."""
+"""The rounds of one run, with measurements between them."""
 
 import math
 import time
@@ -22,9 +22,9 @@ from experiments.tasks.task import Task
 class Trainer:
     """Trains all trials of a run, one per step size, in one batch, with the workers of this process.
 
-    The step size of a trial is lr · unit, before the schedule, a function of the round and of `rounds`. Gradients are
+    The step size of a trial is lr · unit, times the schedule, a function of the round and of `rounds`. Gradients are
     clipped to the norm `clip` before the method sees them. `t` is the number of rounds done. `verified` says whether
-    all of them are known to be finite: on a GPU that is looked at only where rows are due.
+    all of them are known to be finite. On a GPU this is checked only when rows are due.
     """
 
     is_resumable = True
@@ -59,9 +59,9 @@ class Trainer:
         self.verified = True
 
     def step(self, diagnose: bool = False) -> None:
-        """One round. With `diagnose` the errors of its compressed gradient are kept for the next `evaluate`.
+        """Train one round. With `diagnose`, keep the errors of its compressed gradient for the next `evaluate`.
 
-        Raises RunError where a gradient is not finite, and LostContact.
+        Raises RunError if a gradient is not finite, and LostContact.
         """
         begin, t = time.perf_counter(), self.t + 1
         gradients, self.statistics = self._gradients(t)
@@ -71,10 +71,10 @@ class Trainer:
         present = self.cluster.participation
         self.meter.count(self.cluster.algorithm, self.task.d, t, self.task.dtype, present)
         if diagnose and self.task.device.type == "cuda":
-            torch.cuda.synchronize()  # what was only enqueued so far belongs to this time
+            torch.cuda.synchronize()  # enqueued work belongs to this time
         self.seconds += time.perf_counter() - begin
         self.diagnostics = {}
-        # With absent or late workers w and ĝ come from different ones.
+        # With absent or late workers, w and ĝ come from different workers.
         everyone = present is None or (present.share(t) == 1 and not present.late)
         if diagnose and everyone and self.cluster.algorithm.stages(t):
             workers = self.cluster.algorithm.local_step(gradients, before.workers, before.replica, lr, t)
@@ -83,9 +83,8 @@ class Trainer:
             self.diagnostics = {} if mean is None or aggregate is None else self._diagnose(mean, aggregate)
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
-        """One row per trial: the model after t rounds, what they cost, and the last round's compression errors; none
-        in a process that is not the first. Raises RunError where anything is not finite.
-        """
+        """Return one row per trial: the model's metrics, costs, and compression errors of the last round. Only the
+        first process returns rows. Raises RunError if anything is not finite."""
         self.verify()
         self._check_state()
         x = self.cluster.model(self.state)
@@ -106,30 +105,30 @@ class Trainer:
         return rows
 
     def verify(self) -> None:
-        """Raise RunError where a gradient of the rounds so far was not finite."""
+        """Raise RunError if a gradient of the rounds so far was not finite."""
         if self.verified:
             return
         begin = time.perf_counter()
         for trial, worker in self._first_nonfinite.nonzero().tolist():
             t = int(self._first_nonfinite[trial, worker])
             self._fail(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
-        self.seconds += time.perf_counter() - begin  # a GPU was waited for, whose time belongs to its rounds
+        self.seconds += time.perf_counter() - begin  # the GPU's time belongs to its rounds
         self.verified = True
 
     def fingerprints(self) -> dict[str, int]:
-        """What is the same on all ranks after a round, as the CRC-32 of its bytes: x, the signal g̃ and, of a downlink
-        on which the server remembers that, its memory, for which the others give their signal."""
+        """Return CRC-32 checksums that must agree on all ranks: of x, of the signal g̃ and, for a mirrored downlink,
+        of the server's memory of g̃. Ranks without a server give their signal for it."""
         replica, server = self.state.replica, self.state.server
         same = {"the model x": _crc(replica.x), "the received signal": _crc(replica.signal)}
         if self.cluster.algorithm.downlink.is_mirrored:
-            name, memory = "what the server remembers of the signal", server.memory if server else None
+            name, memory = "the server's memory of the signal", server.memory if server else None
             same[name] = same["the received signal"]
-            if isinstance(memory, Tensor) and _crc(memory) != _crc(self.cluster.served(replica.signal)):
+            if isinstance(memory, Tensor) and _crc(memory) != _crc(self.cluster.server_part(replica.signal)):
                 same[name] = _crc(memory)
         return same
 
     def state_dict(self) -> dict:
-        """Everything that a resumed run needs, in tensors and plain numbers."""
+        """Return everything that a resumed run needs, in tensors and plain numbers."""
         return {
             "t": self.t,
             "seconds": self.seconds,
@@ -140,35 +139,35 @@ class Trainer:
         }
 
     def load_state_dict(self, state: dict) -> None:
-        """Go on from where `state_dict` was taken, with the whole server's state in it."""
+        """Restore a `state_dict` with the whole server's state in it."""
         self.t, self.seconds = state["t"], state["seconds"]
         self.meter = type(self.meter)(**{name: Fraction(count) for name, count in state["meter"].items()})
         self.statistics = state["statistics"]
         server = None if self.state.server is None else state["cluster"]["server"]
         if self.cluster.cuts:  # in memory of its own
-            server = map_tensors([server], lambda vectors: self.cluster.served(vectors[0]).clone())
+            server = map_tensors([server], lambda vectors: self.cluster.server_part(vectors[0]).clone())
         self.state = from_dicts({**state["cluster"], "server": server}, self.state)
 
     def _gradients(self, t: int) -> tuple[Tensor, Tensor]:
-        """What the method sees of the workers' gradients of round t [T, G, d], and their new statistics."""
+        """Return the gradients that the method sees in round t [T, G, d], and the workers' new statistics."""
         workers, replica = self.state.workers, self.state.replica
         if self.cluster.algorithm.takes_full_gradient(t):
-            full = self._clipped(self.task.full_gradients(replica.x), t)
+            full = self._clip(self.task.full_gradients(replica.x), t)
             return self.cluster.group_mean(full), self.statistics
         if workers.x is None:
             gradients, statistics = self.task.gradients(replica.x, self.statistics, t)
         else:
             models = self.cluster.models_of_workers(workers.x)
             gradients, statistics = self.task.gradients_at(models, self.statistics, t)
-        gradients = self.cluster.group_mean(self._clipped(gradients, t))
+        gradients = self.cluster.group_mean(self._clip(gradients, t))
         if replica.previous is not None:  # on the same batch
-            earlier = self._clipped(self.task.gradients(replica.previous, self.statistics, t)[0], t)
+            earlier = self._clip(self.task.gradients(replica.previous, self.statistics, t)[0], t)
             earlier = self.cluster.group_mean(earlier)
             gradients = self.cluster.algorithm.variance_reduced_gradient(gradients, earlier, workers, t)
         return gradients, statistics
 
-    def _clipped(self, gradients: Tensor, t: int) -> Tensor:
-        """The gradients, no longer than `clip`; the round in which one was first not finite is noted."""
+    def _clip(self, gradients: Tensor, t: int) -> Tensor:
+        """Clip gradients to the norm `clip`, and note the first round in which one is not finite."""
         finite = torch.isfinite(gradients.sum(-1))
         is_cpu = self.task.device.type == "cpu"
         self.verified = is_cpu and bool(finite.all())
@@ -179,10 +178,10 @@ class Trainer:
         return clip_norm(gradients, self.clip)
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
-        """‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the round just done, w the mean of what the workers wanted to send, and
-        Σ_k v̂_k where the update has it."""
+        """Return ‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the last round, and Σ_k v̂_k if the update has it. w is the mean of
+        the vectors that workers wanted to send."""
         replica = self.state.replica
-        # Of a copy: the order of a sum goes by alignment and strides, in which processes differ.
+        # Of a copy: the order of a sum depends on alignment and strides, which differ between processes.
         found = {"mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1)}
         for name, vector in (("aggregate_error", aggregate), ("signal_error", replica.signal)):
             if vector.shape == mean.shape:  # a server that sees factors alone has no aggregate
@@ -191,8 +190,8 @@ class Trainer:
         return found if second_moment is None else {**found, "second_moment": second_moment.sum(-1)}
 
     def _check_state(self) -> None:
-        """Raise RunError where a number that is remembered is not finite, and would stay so: an infinite v holds x
-        where it is, which looks like training."""
+        """Raise RunError if a number in the state is not finite. An infinite v would hold x in place, which looks
+        like training."""
         for name, vectors in leaves(as_dicts(self.state)):  # sums are fastest, but may overflow
             if not isinstance(vectors, Tensor) or math.isfinite(vectors.sum().item()):
                 continue
@@ -207,7 +206,7 @@ class Trainer:
             if self.t
             else "No step was taken yet: look for values in the data or settings that overflow"
         )
-        # Of several step sizes the others' numbers end too, which is nothing that came of those.
+        # With several step sizes the others end too, although they did not diverge.
         error = Diverged if self.t and len(self.lrs) == 1 else RunError
         raise error(f"round {t}, {where}, trial {trial} (lr={self.lrs[trial]}): {what}. {advice}")
 

@@ -34,7 +34,7 @@ from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.naive import naive
 from algorithms.methods.quantized_adam import quantized_adam
 from algorithms.utils.seeding import MessageKey
-from experiments.contracts.test_compressor import encoded_apart
+from experiments.contracts.test_compressor import encode_shards
 
 D = 200
 SIZES = (1, 100, 3, 7, 89)
@@ -74,7 +74,7 @@ def test_shards_make_what_the_whole_makes(compressor: Shardable) -> None:
     x, key = vectors(), MessageKey(3, "up", 4, (0, 1, 2))
     places = cuts(method(compressor), D, 5)
     assert len(places) > 2
-    made, whole, decoded = encoded_apart(compressor, x, places, key), compressor.encode(x, key), []
+    made, whole, decoded = encode_shards(compressor, x, places, key), compressor.encode(x, key), []
     for number, payload in enumerate(made):
         shard = Shard(places, number)
         part = compressor.cut(whole, shard)

@@ -9,7 +9,7 @@ from algorithms.core import tiles
 from algorithms.core.update_rules import Adam, AMSGrad
 from algorithms.methods.cd_adam import cd_adam
 from algorithms.methods.loco import loco
-from experiments.contracts.test_algorithm import whole_and_tiled
+from experiments.contracts.test_algorithm import run_whole_and_tiled
 
 D, ROUNDS, SEED = 3 * 2**12 + 77, 5, 3
 MADE = ALGORITHMS | {
@@ -24,5 +24,5 @@ def test_tiles_make_the_numbers_of_whole_vectors(name, monkeypatch):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(D, generator=generator)
     drawn = [lambda x: torch.randn(1, D, generator=generator)] * ROUNDS
-    for t, (whole, parts) in enumerate(whole_and_tiled(MADE[name], x, drawn, SEED), 1):
+    for t, (whole, parts) in enumerate(run_whole_and_tiled(MADE[name], x, drawn, SEED), 1):
         assert torch.equal(parts, whole), t

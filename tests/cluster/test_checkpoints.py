@@ -138,7 +138,7 @@ def test_what_one_rank_finds_damaged_all_leave_out(
     else:
         assert (first.code, second.code) == (1, 1)
         assert f"error: rank 1: {file.parents[1]}: cannot be resumed (" in second.said
-        assert f"{file.parents[1]}: cannot be resumed (what other ranks read is damaged, as they say)" in first.said
+        assert f"{file.parents[1]}: cannot be resumed (other ranks read damaged files, and report them)" in first.said
         assert "Traceback" not in first.said + second.said
 
 

@@ -26,7 +26,7 @@ from experiments.config.schema import RunConfig
 from experiments.external import __main__ as command
 from experiments.external import record as external
 from experiments.external.collectives import Collectives
-from experiments.external.strategy import Carrier, Hooked
+from experiments.external.strategy import Carrier, HookStrategy
 from experiments.training.runner import bring_to_end
 from experiments.training.session import session
 from plots.runs.find import find
@@ -57,7 +57,7 @@ def _send_everything() -> tuple:
     first, counted = dist.get_rank() == 0, Collectives()
     both = [torch.empty(6), torch.empty(6)]
     all_reduce(x)
-    with counted.counting():
+    with counted.count_calls():
         all_reduce(x)
         dist.all_reduce(y, async_op=True).get_future().wait()
         dist.group.WORLD.allreduce([z]).wait()
@@ -69,7 +69,7 @@ def _send_everything() -> tuple:
         dist.all_to_all_single(torch.empty(6), x)
         dist.send(z, 1) if first else dist.recv(z, 0)
     all_reduce(x)
-    return counted.handed, counted.given
+    return counted.inputs, counted.outputs
 
 
 def _gradients(x: torch.Tensor, t: int) -> torch.Tensor:
@@ -82,7 +82,7 @@ def _followed() -> torch.Tensor:
     """The models [rounds, 103] of this rank on quadratics; the strategy is gone before its group is."""
     carrier = Carrier(torch.zeros(103, dtype=torch.float64), SHAPES)
     state = PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=1)
-    strategy, models = Hooked(carrier, powerSGD_hook, state, partial(torch.optim.SGD, lr=LR)), []
+    strategy, models = HookStrategy(carrier, powerSGD_hook, state, partial(torch.optim.SGD, lr=LR)), []
     for t in range(1, ROUNDS + 1):
         strategy.step(_gradients(carrier.vector(), t)[dist.get_rank()], LR)
         models.append(carrier.vector())
@@ -111,7 +111,7 @@ def _bring_to_end(runs: list[RunConfig], found: Path | None = None) -> None:
         if found:
             torch.save((_send_everything(), _followed()), found / f"{dist.get_rank()}.pt")
             carrier = Carrier(torch.zeros(103), SHAPES)
-            Hooked(carrier, _hook_with_a_late_closure, None, torch.optim.SGD).step(torch.ones(103), LR)
+            HookStrategy(carrier, _hook_with_a_late_closure, None, torch.optim.SGD).step(torch.ones(103), LR)
     sleep(2 * bool(found))  # the group is destroyed, but the closure still exists
 
 

@@ -8,7 +8,7 @@ import torch
 from run_support import configuration
 
 from common.errors import UsageError, exit_with_message
-from experiments.cluster.launch import Launch, launch
+from experiments.cluster.launch import Launch, read_launch
 from experiments.training.build import device_of
 
 TORCHRUN = {
@@ -41,13 +41,13 @@ def set_(monkeypatch: pytest.MonkeyPatch) -> Set:
 )
 def test_a_process_started_alone(variables: dict[str, str], set_: Set) -> None:
     set_(variables)
-    assert launch() is None
+    assert read_launch() is None
 
 
 @pytest.mark.parametrize("more", [{}, {"TORCHELASTIC_RUN_ID": "none"}, SRUN], ids=["by hand", "alone", "within srun"])
 def test_torchrun(more: dict[str, str], set_: Set) -> None:
     set_(TORCHRUN | more)
-    assert launch() == Launch(rank=5, size=8, local_rank=1, local_size=4, address="node0", port=29400)
+    assert read_launch() == Launch(rank=5, size=8, local_rank=1, local_size=4, address="node0", port=29400)
 
 
 @pytest.mark.parametrize(
@@ -61,21 +61,21 @@ def test_torchrun(more: dict[str, str], set_: Set) -> None:
 def test_a_missing_variable_is_named(variables: dict[str, str], missing: str, set_: Set) -> None:
     set_({name: value for name, value in variables.items() if name != missing})
     with pytest.raises(UsageError, match=f"^{missing} is not set"):
-        launch()
+        read_launch()
 
 
 def test_srun(set_: Set) -> None:
     set_(SRUN)
-    found = launch()
+    found = read_launch()
     assert (found.rank, found.size, found.local_rank, found.local_size) == (9, 11, 1, 3)
     assert found.address == "gpu07"
     assert 1024 < found.port < 32768  # below the ports that systems hand out
     set_({"SLURM_STEP_ID": "3"})
-    assert launch().port != found.port
+    assert read_launch().port != found.port
     set_({"SLURM_STEP_ID": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"})
-    assert launch() == Launch(0, 11, 0, 4, "gpu07", found.port)
+    assert read_launch() == Launch(0, 11, 0, 4, "gpu07", found.port)
     set_({"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "1234"})
-    assert (launch().address, launch().port) == ("10.0.0.7", 1234)
+    assert (read_launch().address, read_launch().port) == ("10.0.0.7", 1234)
 
 
 NODES, TASKS = "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"
@@ -97,7 +97,7 @@ NODES, TASKS = "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"
 )
 def test_slurms_lists(variables: dict[str, str], field: str, value: object, set_: Set) -> None:
     set_(SRUN | variables)
-    assert getattr(launch(), field) == value
+    assert getattr(read_launch(), field) == value
 
 
 DAMAGED = {"RANK": "8", "SLURM_PROCID": "nine", "SLURM_STEP_NUM_TASKS": "", "SLURM_NODEID": "7", TASKS: "", NODES: ""}
@@ -107,7 +107,7 @@ DAMAGED = {"RANK": "8", "SLURM_PROCID": "nine", "SLURM_STEP_NUM_TASKS": "", "SLU
 def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
     set_((TORCHRUN if name in TORCHRUN else SRUN) | {name: value})
     with pytest.raises(UsageError, match="environment is damaged"):
-        launch()
+        read_launch()
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999"])
@@ -115,7 +115,7 @@ def test_a_damaged_environment(name: str, value: str, set_: Set) -> None:
 def test_a_port_that_no_machine_has(variables: dict[str, str], port: str, set_: Set) -> None:
     set_(variables | {"MASTER_ADDR": "node0", "MASTER_PORT": port})
     with pytest.raises(UsageError, match=f"MASTER_PORT={port}: must be from 1 to 65535"):
-        launch()
+        read_launch()
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def _fail() -> None:
 
 def _spoil() -> None:
     """From now on gradients are not finite."""
-    clipped = Trainer._clipped
-    Trainer._clipped = lambda self, gradients, t: clipped(self, gradients / 0, t)
+    clipped = Trainer._clip
+    Trainer._clip = lambda self, gradients, t: clipped(self, gradients / 0, t)
 
 
 @pytest.mark.parametrize(

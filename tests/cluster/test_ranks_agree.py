@@ -21,7 +21,7 @@ from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
 from experiments.run_store import environment
 from experiments.run_store.checkpoint import rounds
-from experiments.run_store.code import loaded
+from experiments.run_store.code import digests
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training import runner
 from experiments.training.trainer import Trainer
@@ -104,7 +104,7 @@ def _another(what: str, results: Path) -> None:
     if what != "data":  # is found before anything is loaded
         runner.build_trainer = partial(exit, 77)
     if what == "code" and is_odd:
-        runner.loaded = lambda packages: loaded(packages) | {"algorithms.core.channels": "0" * 16}
+        runner.loaded = lambda packages: digests(packages) | {"algorithms.core.channels": "0" * 16}
     if what == "libraries" and is_odd:
         runner.versions = lambda: environment.versions() | {"numpy": "1.0"}
     if what == "data" and is_odd:
@@ -152,9 +152,9 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
 @pytest.mark.parametrize(
     ("what", "rank", "ranks", "round", "kept", "said"),
     [
-        ("server memory", 0, 2, 8, 6, "rank 1: what the server remembers of the signal is not that of rank 0"),
+        ("server memory", 0, 2, 8, 6, "rank 1: the server's memory of the signal differs from rank 0's"),
         *slow(
-            ("x", 1, 2, 6, 0, "rank 1: the model x is not that of rank 0"),
+            ("x", 1, 2, 6, 0, "rank 1: the model x differs from rank 0's"),
             ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
             ("signal", 2, 3, 12, 6, "rank 2: the "),
         ),
@@ -188,7 +188,7 @@ def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) 
     run = variant(*COMMON, results=tmp_path / "results")
     for ended in spawn(tmp_path / "ranks", 2, partial(_begun_apart, run)):
         assert ended.code == 1
-        assert "rank 1: the model x is not that of rank 0" in ended.said
+        assert "rank 1: the model x differs from rank 0's" in ended.said
     assert rows(folder(run)) == []
 
 

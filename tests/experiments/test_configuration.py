@@ -20,7 +20,7 @@ from algorithms.utils.layout import vector_layout
 from common.errors import UsageError
 from experiments import run
 from experiments.config import schema
-from experiments.config.compose import CONF, compose, composing
+from experiments.config.compose import CONF, compose, initialize_hydra
 from experiments.config.run import load_run
 from experiments.training.build import build_algorithm, build_task, check
 
@@ -105,7 +105,7 @@ REFUSED = {
     "lr=fast": "lr=fast: must be a valid number",
     "cluster.timeout=10min": "cluster.timeout=10min: must be a valid number; it counts seconds",
     "cluster.timeout=1e12": "must be less than or equal to 1000000000; it counts seconds",
-    "warmup_rounds=20 rounds=20": "warmup_rounds=20: of 20 rounds; leave some for the schedule",
+    "warmup_rounds=20 rounds=20": "warmup_rounds=20: must be less than rounds=20",
     "rounds=1e3": "must be a valid integer",
     "rounds=null epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
     "task=digits rounds=100 epochs=5": "epochs=5: rounds=100 is set too and wins; add rounds=null",
@@ -219,7 +219,7 @@ def test_help_lists_choices_and_says_what_keys_mean(say: Say) -> None:
     for kind in (schema.RunConfig, schema.ClusterConfig, schema.LaunchConfig):
         for one in fields(kind):
             if not schema.is_part(one) and one.name != "cluster":
-                assert " ".join(schema.about(one).help.split()) in " ".join(printed.split())
+                assert " ".join(schema.spec_of(one).help.split()) in " ".join(printed.split())
 
 
 def test_cfg(say: Say) -> None:
@@ -311,7 +311,7 @@ def flags(node: DictConfig) -> dict[object, object]:
 def test_composing_without_hydras_own_settings_is_composing() -> None:
     groups = ["algorithm=ef21", "task=cifar10/resnet18", "compressor=top_k"]
     both = [*groups, "compressor.ratio=0.05", "lr=[0.1,0.3]"], [*groups, "seed=3"]
-    with composing():
+    with initialize_hydra():
         for words in (*both, ["task=digits"], *both):  # later ones start from copies that earlier ones left
             ours, theirs = compose(words), of_hydra("run", words)
             assert OmegaConf.to_yaml(ours, resolve=False) == OmegaConf.to_yaml(theirs, resolve=False)

@@ -12,7 +12,7 @@ import yaml
 from common.errors import UsageError
 from experiments import check, enter
 from experiments.config.compose import CONF, choices
-from experiments.entries.entry import Entry, read, read_with_rows, write
+from experiments.entries.entry import Entry, read_entry, read_with_rows, write_entry
 from experiments.entries.verify import problems
 from experiments.figures.committed import PLACE
 from experiments.training.build import build_algorithm
@@ -52,11 +52,11 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
     assert judged.groupby("seed")["round"].max().to_dict() == {0: 8, 1: 8}
     best = trials[trials["round"] == 4].sort_values("grad_norm")["lr"].iloc[0]
-    [chosen] = read(folder).tasks.values()
+    [chosen] = read_entry(folder).tasks.values()
     assert chosen.setting == {"lr": best}
-    assert read(folder).parts["memory"].startswith("ErrorFeedback(dense_rounds=4")  # of 8 rounds; trials have 4
-    assert read(folder).parts["method"] == "Algorithm(clip=None, combine=Mean())"  # as committed entries have it
-    assert read(folder).memory == 3  # the uplink's memory and Adam's m and v
+    assert read_entry(folder).parts["memory"].startswith("ErrorFeedback(dense_rounds=4")  # of 8 rounds; trials have 4
+    assert read_entry(folder).parts["method"] == "Algorithm(clip=None, combine=Mean())"  # as in committed entries
+    assert read_entry(folder).memory == 3  # the uplink's memory and Adam's m and v
     assert set(judged["lr"]) == {best}
     check.main([str(folder.parents[2])])
     assert capsys.readouterr().out.endswith("4 run folders and 1 entries, 0 damaged\n")
@@ -103,8 +103,8 @@ def test_an_entry_is_named_after_its_overrides(tmp_path: Path) -> None:
     assert candidate.grids["digits"]["lr"][3] == 3.0
     empty: dict[str, Any] = {one.name: "" for one in fields(Entry)}
     empty["tasks"] = {}
-    write(Entry(**empty), pd.DataFrame({"run": ["1"], "seconds": [1.0]}), tmp_path / candidate.name)
-    assert read(tmp_path / candidate.name).tasks == {}
+    write_entry(Entry(**empty), pd.DataFrame({"run": ["1"], "seconds": [1.0]}), tmp_path / candidate.name)
+    assert read_entry(tmp_path / candidate.name).tasks == {}
 
 
 @pytest.mark.parametrize(("name", "said"), [("mine/ef21", "must not contain /"), ("cd_adam", "is the name of")])
@@ -119,7 +119,7 @@ def test_a_name_that_would_replace_another_entry_is_refused(name: str, said: str
 def test_the_runs_of_a_track_are_right(track: str) -> None:
     [candidate], seeds = enter.read([f"track={track}", "algorithm=cd_adam"])
     settings = {task: {"lr": grid["lr"][0]} for task, grid in candidate.grids.items()}
-    cells = [*candidate.trials(), *candidate.judged(settings, seeds)]
+    cells = [*candidate.trials(), *candidate.judged_runs(settings, seeds)]
     assert len({cell.id for cell in cells}) == len(settings) * (candidate.track.tuning.trials + len(seeds))
     for cell in cells:
         build_algorithm(cell.run)
@@ -132,8 +132,8 @@ def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path])
     diverged = rows[(rows["task"] == "logreg/digits") & rows["judged"]]
     assert set(diverged["status"]) == {"diverged"}
     assert set(diverged["seed"]) == {0, 1}
-    assert not any(chosen.inside for chosen in read(folder).tasks.values())
-    assert read(folder).tasks["logreg/digits"].note == "every trial diverged"
+    assert not any(chosen.inside for chosen in read_entry(folder).tasks.values())
+    assert read_entry(folder).tasks["logreg/digits"].note == "every trial diverged"
     assert problems(folder) == []
 
 
@@ -155,7 +155,7 @@ def test_an_entry_of_a_package_that_is_not_here_is_not_called_damaged(
 ) -> None:
     folder = tmp_path / "leaderboard" / "digits" / "cd_adam"  # one of that name is committed
     entry, rows = read_with_rows(PLACE / "leaderboard" / "digits" / "cd_adam")
-    write(replace(entry, packages=["gone"]), rows, folder)
+    write_entry(replace(entry, packages=["gone"]), rows, folder)
     with pytest.raises(SystemExit, match=r"^2$"):
         check.main([str(tmp_path)])
     said = capsys.readouterr()
@@ -170,7 +170,7 @@ def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
     entry, rows = read_with_rows(folder)
 
     def found(**columns: pd.Series) -> str:
-        write(entry, rows.assign(**columns), folder)
+        write_entry(entry, rows.assign(**columns), folder)
         return "; ".join(problems(folder))
 
     assert not found()
@@ -178,15 +178,15 @@ def test_a_changed_entry_is_found(entered: Callable[..., Path]) -> None:
     assert "sum" in found(bits=rows["bits"] // 2)
     assert "another planned_rounds" in found(planned_rounds=rows["round"])
     assert "choose" in found(grad_norm=rows["grad_norm"].where(rows["judged"], 1 / rows["grad_norm"]))
-    write(entry, rows[rows["seed"] != 1], folder)
+    write_entry(entry, rows[rows["seed"] != 1], folder)
     assert "missing" in problems(folder)[0]
-    write(replace(entry, seeds=[0]), rows[rows["seed"] != 1], folder)
+    write_entry(replace(entry, seeds=[0]), rows[rows["seed"] != 1], folder)
     assert problems(folder) == ["lacks seeds 1; experiments.enter without seeds= adds them"]
-    write(replace(entry, seeds=[0, 1, 7]), rows, folder)
+    write_entry(replace(entry, seeds=[0, 1, 7]), rows, folder)
     assert problems(folder)[0] == "has seeds 7, which are not the track's"
-    write(replace(entry, parts={}), rows, folder)
+    write_entry(replace(entry, parts={}), rows, folder)
     assert problems(folder) == ["its parts are not those of the method"]
-    write(replace(entry, memory=1.0), rows, folder)
+    write_entry(replace(entry, memory=1.0), rows, folder)
     assert problems(folder) == ["says that a worker keeps 1 numbers per coordinate; it keeps 5"]
-    write(replace(entry, version="other"), rows, folder)
+    write_entry(replace(entry, version="other"), rows, folder)
     assert "version" in problems(folder)[0]

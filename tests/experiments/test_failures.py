@@ -63,7 +63,7 @@ def test_a_gpu_without_enough_memory(results: str, monkeypatch: pytest.MonkeyPat
     ):
         bring(run)
     with pytest.raises(UsageError, match=r"^logreg/breast_cancer: CUDA out of memory. Tried to allocate 2.00 GiB; "):
-        plan.trial(run, Ranks(), 1, print)
+        plan.run_trial(run, Ranks(), 1, print)
     assert released == [None] * 3
 
 
@@ -91,7 +91,7 @@ def test_wrong_data(results: str, tmp_path: Path, capsys: pytest.CaptureFixture)
 
 def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.CaptureFixture) -> None:
     path = run_folder(*SMALL, results)
-    with RunFolder(path).locked():
+    with RunFolder(path).lock():
         assert run_exit_code([*SMALL, results]) == 1
     assert f"{path}: another process uses this run" in capsys.readouterr().err
     assert go(*SMALL, results) == path
@@ -102,7 +102,7 @@ def test_a_finished_run_of_another_user_is_shown(results, monkeypatch, capsys):
     path = go(*SMALL, results)
     before = [file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()]
     monkeypatch.setattr(RunFolder, "is_writable", lambda folder: False)
-    monkeypatch.setattr(RunFolder, "locked", None)
+    monkeypatch.setattr(RunFolder, "lock", None)
     go(*SMALL, results, "algorithm.display.label=mine")
     assert f"already finished, and its folder cannot be written: {path}" in capsys.readouterr().err.replace("\n", "")
     assert [file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()] == before

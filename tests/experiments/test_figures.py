@@ -12,7 +12,7 @@ import yaml
 from algorithms.compressors import TopK
 from common.errors import UsageError
 from experiments.config.compose import CONF, compose, resolve
-from experiments.config.identity import of as identity
+from experiments.config.identity import run_id as identity
 from experiments.config.schema import Reproduction, RunConfig
 from experiments.figures import configuration as figure_configuration
 from experiments.figures.runs import runs_of
@@ -32,7 +32,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def read(figure: object, budget: str = "auto", seeds: object = None) -> Figure:
-    return figure_configuration.read(Reproduction(figure=figure, budget=budget, seeds=seeds), itemgetter(-1))
+    return figure_configuration.read_figure(Reproduction(figure=figure, budget=budget, seeds=seeds), itemgetter(-1))
 
 
 def figure_named(name: str, budget: str = "auto", seeds: Sequence[int] | None = None) -> Figure:

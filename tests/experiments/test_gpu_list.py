@@ -10,7 +10,7 @@ import pytest
 from benchmarks import train_step
 from experiments.config.compose import compose, resolve
 from experiments.config.run import launch_of, load_run
-from experiments.figures.configuration import asked_of, read
+from experiments.figures.configuration import read_figure, reproduction_of
 from experiments.figures.runs import runs_of
 from experiments.reproduce import move_overrides
 
@@ -32,8 +32,8 @@ def test_every_key_of_the_list_is_known(tmp_path: Path) -> None:
         command, *keys = file.read_text().split()
         if command == "experiments.reproduce":
             config = resolve(compose(move_overrides(keys), "reproduction"))
-            asked, launch = asked_of(config), launch_of(config)
-            figure = read(asked, lambda candidates: candidates[0])
+            asked, launch = reproduction_of(config), launch_of(config)
+            figure = read_figure(asked, lambda candidates: candidates[0])
             assert len(runs_of(figure, asked.overrides, ())) >= 3 == launch.jobs
         elif command != "pytest":
             assert load_run([*BEFORE.get(command, ()), *keys])

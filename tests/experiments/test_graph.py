@@ -13,7 +13,7 @@ from common.errors import RunError, UsageError
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import CONF
 from experiments.config.run import load_run
-from experiments.tasks.graph import Captured
+from experiments.tasks.graph import CudaGraph
 from experiments.training.build import build_trainer
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -22,7 +22,7 @@ on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUD
 class Recorded:
     """Stands for a CUDA graph: replaying calls the function anew on the places that were captured."""
 
-    def __init__(self, captured: Captured) -> None:
+    def __init__(self, captured: CudaGraph) -> None:
         self._captured = captured
 
     def replay(self) -> None:
@@ -40,7 +40,7 @@ def test_arguments_go_in_and_results_are_of_their_own_memory(monkeypatch: pytest
         calls.append(1)
         return x + y, x * y
 
-    captured = Captured(function)
+    captured = CudaGraph(function)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: Recorded(captured))
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     first = captured(x, y)

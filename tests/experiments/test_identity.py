@@ -22,10 +22,10 @@ from common.errors import UsageError
 from data.libsvm import load_file
 from experiments.config.classes import PACKAGES, defaults, parameters
 from experiments.config.compose import CONF
-from experiments.config.identity import of as identity
+from experiments.config.identity import run_id as identity
 from experiments.config.run import load_run
 from experiments.config.values import validate
-from experiments.run_store.code import changes, loaded
+from experiments.run_store.code import digests, find_edits
 
 LOOKS = "results_dir=elsewhere study=mine task.display.label=mine algorithm.display.color=red"
 NOBODY_MISSING = "cluster.participation=1 cluster.absent=[] cluster.late=[]"
@@ -140,7 +140,7 @@ def mini(write_package: Callable) -> Path:
 
 
 def recorded() -> dict[str, str]:
-    return {name: digest for name, digest in loaded(["mini"]).items() if name.startswith("mini")}
+    return {name: digest for name, digest in digests(["mini"]).items() if name.startswith("mini")}
 
 
 def replaced(file: Path, old: str, new: str) -> None:
@@ -152,7 +152,7 @@ def replaced(file: Path, old: str, new: str) -> None:
 def test_what_is_recorded_are_the_modules_that_were_loaded(mini: Path) -> None:
     names = ("mini", "mini.deep", "mini.deep.late", "mini.method", "mini.sums", "mini.typing_only")
     assert tuple(recorded()) == names
-    ours = {name for name in loaded() if name.startswith(("algorithms", "experiments", "common"))}
+    ours = {name for name in digests() if name.startswith(("algorithms", "experiments", "common"))}
     assert "experiments.training.trainer" in ours
     assert not [name for name in ours if name in ("algorithms", "algorithms.compressors", "common.errors")]
 
@@ -161,7 +161,7 @@ def test_a_loaded_module_keeps_the_digest_of_what_it_runs(mini: Path) -> None:
     before = recorded()
     replaced(mini / "sums.py", "a + b", "a - b")
     assert recorded() == before
-    assert changes(recorded()) == ["mini/sums.py changed"]
+    assert find_edits(recorded()) == ["mini/sums.py changed"]
 
 
 def test_names_that_configurations_use_are_unique() -> None:
@@ -194,7 +194,7 @@ def test_names_that_configurations_use_are_unique() -> None:
 def test_an_edit_shows_where_it_may_change_numbers(mini: Path, file: str, old: str, new: str, found: list) -> None:
     before = recorded()
     replaced(mini / f"{file}.py", old, new)
-    assert changes(before) == found
+    assert find_edits(before) == found
 
 
 def called(place: Path, *words: str) -> str:

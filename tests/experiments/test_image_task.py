@@ -19,7 +19,7 @@ from experiments.config.run import load_run
 from experiments.models.flat import FlatModel
 from experiments.models.initial import initialise
 from experiments.models.small_cnn import small_cnn
-from experiments.tasks.images import ImageClassification, augmented, draws, normalised
+from experiments.tasks.images import ImageClassification, augment, draws, normalise
 from experiments.training.build import build_trainer
 
 WORKERS, SEED, WIDTH, BATCH = 3, 5, 4, 20
@@ -42,7 +42,7 @@ def plain() -> tuple[nn.Module, FlatModel]:
 
 def seen(images: Tensor) -> Tensor:
     """As a network sees them."""
-    return normalised(images, torch.tensor(DIGITS.mean), torch.tensor(DIGITS.std))
+    return normalise(images, torch.tensor(DIGITS.mean), torch.tensor(DIGITS.std))
 
 
 def gradient_of(module: nn.Module, x: Tensor, worker: int, t: int, of: ImageClassification) -> Tensor:
@@ -53,7 +53,7 @@ def gradient_of(module: nn.Module, x: Tensor, worker: int, t: int, of: ImageClas
         for parameter, moved in zip(module.parameters(), twin.module.parameters(), strict=True):
             parameter.copy_(moved)
     draw = draws(SEED, worker, (t - 1) // 2, of._parts[worker], BATCH, 1, False)[(t - 1) % 2]
-    images = augmented(torch.from_numpy(DIGITS.train_images), torch.from_numpy(draw), 1)
+    images = augment(torch.from_numpy(DIGITS.train_images), torch.from_numpy(draw), 1)
     labels = torch.from_numpy(DIGITS.train_labels[draw[:, 0]]).long()
     module.train().zero_grad()
     cross_entropy(module(seen(images)), labels).backward()
@@ -171,7 +171,7 @@ def test_crops_and_flips_pixel_by_pixel():
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (5, 6, 7, 3)).astype(np.uint8)
     draw = np.array([[3, 0, 4, 0], [0, 2, 2, 1], [3, 4, 0, 1], [1, 1, 3, 0]])
-    found = augmented(torch.from_numpy(images), torch.from_numpy(draw), padding=2).numpy()
+    found = augment(torch.from_numpy(images), torch.from_numpy(draw), padding=2).numpy()
     for place, (row, top, left, flipped) in enumerate(draw):
         for y in range(6):
             for x in range(7):
@@ -185,7 +185,7 @@ def test_crops_and_flips_pixel_by_pixel():
 def test_normalised_by_channel_in_channels_last_format():
     images = torch.arange(2 * 4 * 5 * 3, dtype=torch.uint8).view(2, 4, 5, 3)
     mean, std = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.5, 0.6, 0.7])
-    found = normalised(images, mean, std)
+    found = normalise(images, mean, std)
     assert found.is_contiguous(memory_format=torch.channels_last)
     for channel in range(3):
         expected = (images[..., channel].float() / 255 - mean[channel]) / std[channel]

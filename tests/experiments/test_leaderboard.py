@@ -10,7 +10,7 @@ from real_data import link_sets
 from common.errors import UsageError
 from experiments import leaderboard
 from experiments.config.compose import CONF
-from experiments.entries.entry import ENTRY, ROWS, Chosen, Entry, find, read, write
+from experiments.entries.entry import ENTRY, ROWS, Choice, Entry, find_entries, read_entry, write_entry
 from experiments.entries.track import read_track
 from experiments.entries.verify import agreement, problems
 from experiments.figures.committed import PLACE
@@ -25,7 +25,7 @@ def enter(place: Path, name: str, rate: float, bits: float = 32.0, version: str 
     task = next(iter(track.tasks))
     judged = rows_of(name, rate, bits, bits, task=task, rounds=2400, every=20, seeds=range(seeds)).assign(judged=True)
     trials = judged[judged["seed"] == 0].assign(judged=False, seed=1000, train_loss=0.0)
-    chosen = Chosen(setting={"lr": 0.1}, tried={"lr": [0.1, 1.0]}, inside=False, note="", config={})
+    chosen = Choice(setting={"lr": 0.1}, tried={"lr": [0.1, 1.0]}, inside=False, note="", config={})
     entry = Entry(
         track=TRACK, version=version or track.version, name=name, algorithm=name, label=name.title(), color="#D55E00",
         marker="o", family="made up", overrides=[], packages=[], memory=2.0, parts={"memory": name, "update": "SGD"},
@@ -33,7 +33,7 @@ def enter(place: Path, name: str, rate: float, bits: float = 32.0, version: str 
     )  # fmt: skip
     looks = ["label", "color", "marker", "family", "memory", "part.memory", "part.update", "note", "task_label"]
     rows = pd.concat([trials, judged]).drop(columns=looks).assign(algorithm="any", compressor="Any", run="1")
-    write(entry, rows, place / "leaderboard" / TRACK / name)
+    write_entry(entry, rows, place / "leaderboard" / TRACK / name)
 
 
 @pytest.fixture
@@ -135,10 +135,10 @@ def test_entries_agree_as_far_as_their_bits_to_the_levels(tmp_path: Path) -> Non
 
 
 def test_committed_entries_are_of_the_tracks_of_now() -> None:
-    folders = find(PLACE / "leaderboard")
+    folders = find_entries(PLACE / "leaderboard")
     assert folders
     for folder in folders:
-        entry = read(folder)
+        entry = read_entry(folder)
         assert (entry.track, entry.name) == (folder.parent.name, folder.name)
         assert entry.version == read_track(entry.track).version, folder
 
@@ -148,7 +148,7 @@ def test_committed_entries_follow_the_rules(tmp_path: Path, monkeypatch: pytest.
     data = link_sets(tmp_path / "data")
     monkeypatch.setenv("DATA_DIR", str(data))
     needed = {"text": data / "text", "images": data / "cifar10"}
-    folders = [one for one in find(PLACE / "leaderboard") if needed.get(one.parent.name, data).exists()]
+    folders = [one for one in find_entries(PLACE / "leaderboard") if needed.get(one.parent.name, data).exists()]
     assert {folder: found for folder in folders if (found := problems(folder))} == {}
 
 

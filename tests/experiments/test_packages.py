@@ -18,7 +18,7 @@ from experiments import check as check_command
 from experiments import reproduce
 from experiments import status as status_command
 from experiments.config.compose import CONF, compose, resolve
-from experiments.config.run import load_run, plain, read
+from experiments.config.run import config_of, load_run, read_run
 from experiments.config.schema import Reproduction
 from experiments.figures import configuration as of_figure
 from experiments.figures.runs import runs_of
@@ -97,9 +97,9 @@ def resized(package: Path, size: int, more: str = "") -> None:
 def test_a_run_of_other_code_is_put_aside_and_run_anew(package, results, capsys):
     path = go(*MINE, results)
     before, summary = contents(path), rows(path)[-1]["bits_up"]
-    assert RunFolder(path).next_start() == 20
+    assert RunFolder(path).resume_round() == 20
     resized(package, 8)
-    assert RunFolder(path).next_start() == 0
+    assert RunFolder(path).resume_round() == 0
     assert go(*MINE, results) == path
     aside = path.with_name(f"{path.name}.1")
     said = f"run anew, their_package/sizes.py changed; the older run is in {aside}"
@@ -131,7 +131,7 @@ def test_a_run_of_other_code_is_kept_where_that_is_wanted(package, results, caps
 
 def test_nothing_of_it_is_let_in_unasked(package):
     for wrong, message in (
-        (["compressor._target_=their_package.compressor.Mine"], "let in by packages=[their_package]"),
+        (["compressor._target_=their_package.compressor.Mine"], "own by packages=[their_package]"),
         (["compressor=mine"], "compressor=mine: no such choice"),
         (["packages=[their_pakage]"], "packages=[their_pakage]: cannot be imported"),
         (["packages=their_package"], "packages=their_package: must be a list"),
@@ -243,15 +243,15 @@ def test_what_is_of_another_kind_is_not_called(target: str, spy: None) -> None:
 def test_no_file_lets_in_a_package(package: str, spy: None, tmp_path: Path) -> None:
     """A frozen run, a figure and a figure's overrides."""
     said = re.escape("only the command line may allow a package")
-    granted = {**plain(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(granted))
+    given = {**config_of(configuration(*SMALL)), "packages": [package], "compressor": {"_target_": f"{package}.main"}}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(given))
     with pytest.raises(UsageError, match=said):
-        read(yaml.safe_load((tmp_path / "job.yaml").read_text()), [])
+        read_run(yaml.safe_load((tmp_path / "job.yaml").read_text()), [])
     for key in ("overrides", "grid"):
         node = resolve(compose(["figure=demo"], "reproduction"))["figure"]
         text = f"packages=[{package}]"
         node[key] = [*node[key], [text] if key == "grid" else text]
-        figure = of_figure.read(Reproduction(figure=node), lambda: False)
+        figure = of_figure.read_figure(Reproduction(figure=node), lambda: False)
         with pytest.raises(UsageError, match=said):
             runs_of(figure, [])
 

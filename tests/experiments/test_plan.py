@@ -19,7 +19,7 @@ from experiments.config.run import load_run
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import budget, plan
 from experiments.orchestration.budget import choose_budget
-from experiments.orchestration.plan import Trial, trial
+from experiments.orchestration.plan import Trial, run_trial
 from experiments.orchestration.study import cells
 from experiments.training.trainer import Trainer
 from plots.figure.spec import Figure, Panel
@@ -46,7 +46,7 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[RunConfig]:
     """What is tried, in no time."""
     asked: list[RunConfig] = []
-    monkeypatch.setattr(plan, "trial", lambda run, *about: (asked.append(run), TRIAL)[1])
+    monkeypatch.setattr(plan, "run_trial", lambda run, *about: (asked.append(run), TRIAL)[1])
     return asked
 
 
@@ -109,7 +109,7 @@ class Clock:
 def estimate(*overrides: str) -> float:
     """Seconds of the run that a command line describes."""
     run = configuration(*overrides)
-    return trial(run, Ranks(), 1, print).seconds(run)
+    return run_trial(run, Ranks(), 1, print).seconds(run)
 
 
 def test_it_is_measured(results: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +156,7 @@ def test_a_method_of_two_gradients_takes_twice_as_long(results: str, monkeypatch
     clock.takes("evaluate", lambda trainer: 0.0)
     one, two = (configuration(*RUN, results, f"algorithm={name}") for name in ("sgd", "dasha_mvr"))
     for tried in (one, two):
-        found = trial(tried, Ranks(), 1, print)
+        found = run_trial(tried, Ranks(), 1, print)
         assert (found.seconds(one), found.seconds(two)) == (pytest.approx(0.1), pytest.approx(0.2))
         assert found.seconds(two, done=75) == pytest.approx(0.05)
 
@@ -177,7 +177,7 @@ def test_the_largest_that_takes_two_hours_at_most(a_round, jobs, expected, monke
     words: list[str] = []
     timed: list[RunConfig] = []
     measured = SimpleNamespace(seconds=lambda run: a_round * run.rounds)
-    monkeypatch.setattr(plan, "trial", lambda run, *about: (timed.append(run), measured)[1])
+    monkeypatch.setattr(plan, "run_trial", lambda run, *about: (timed.append(run), measured)[1])
     candidates = [figure(name) for name in ROUNDS]
     assert choose_budget(candidates, [], [], LaunchConfig(jobs=jobs), words.append).budget == expected
     assert len(timed) == min(list(ROUNDS).index(expected) + 1, 2)  # one run a budget, none of the last
@@ -189,7 +189,7 @@ def test_the_largest_that_takes_two_hours_at_most(a_round, jobs, expected, monke
 def test_a_run_on_gpus_takes_one_for_each_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     measured = SimpleNamespace(seconds=lambda run: 0.0)
-    monkeypatch.setattr(plan, "trial", lambda run, ranks, jobs, say: (asked.append(jobs), measured)[1])
+    monkeypatch.setattr(plan, "run_trial", lambda run, ranks, jobs, say: (asked.append(jobs), measured)[1])
     monkeypatch.setattr(budget, "device_of", lambda run: "cuda:0")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     choose_budget([figure(name) for name in ROUNDS], [], [], LaunchConfig(ranks=2), print)

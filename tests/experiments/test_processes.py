@@ -20,7 +20,7 @@ from waiting import until
 
 from experiments.cluster.launch import Launch as Place
 from experiments.config.identity import folder
-from experiments.config.run import plain as as_dict
+from experiments.config.run import config_of as as_dict
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import job as job_module
 from experiments.orchestration import preloaded
@@ -285,7 +285,7 @@ def test_cores_are_filled_by_what_is_missing(tmp_path: Path, monkeypatch: pytest
     assert jobs(runs(tmp_path, 20), jobs=5) == 5
     assert jobs(runs(tmp_path, 3)) == 3
     assert jobs(runs(tmp_path, 1)) == jobs([]) == 1
-    monkeypatch.setattr(job_module, "place_of", lambda: Place(0, 2, 0, 2, address="", port=0))
+    monkeypatch.setattr(job_module, "read_launch", lambda: Place(0, 2, 0, 2, address="", port=0))
     assert jobs(runs(tmp_path, 20)) == 1
 
 

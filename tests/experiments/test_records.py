@@ -124,10 +124,10 @@ def test_locks_that_do_not_work_are_said_to(results, monkeypatch, capsys):
 
 def test_a_sweeps_lock_names_its_holder_too(tmp_path: Path) -> None:
     study = StudyFolder(str(tmp_path), "mine")
-    with study.locked(), pytest.raises(RunError, match=r"another process uses this sweep; wait"), study.locked():
+    with study.lock(), pytest.raises(RunError, match=r"another process uses this sweep; wait"), study.lock():
         pass
     (study.path / ".lock").write_text("elsewhere 17\n")
-    with study.locked():
+    with study.lock():
         assert (study.path / ".lock").read_text().split() == [socket.gethostname(), str(os.getpid())]
 
 

@@ -18,7 +18,7 @@ from common.errors import UsageError
 from experiments import reproduce
 from experiments.config.compose import ROOT, compose, resolve
 from experiments.figures import committed, held_out
-from experiments.figures.configuration import asked_of, read
+from experiments.figures.configuration import read_figure, reproduction_of
 from experiments.figures.runs import runs_of
 from plots.runs.best import level
 
@@ -157,10 +157,10 @@ def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(
 
 def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 2 methods 3 trials each on seed 9, then on 2 seeds the published and the best step size."""
-    asked = asked_of(resolve(compose(reproduce.move_overrides(STUDY), "reproduction")))
+    asked = reproduction_of(resolve(compose(reproduce.move_overrides(STUDY), "reproduction")))
     best = {("logreg/breast_cancer", "amsgrad"): 0.1, ("logreg/breast_cancer", "cd_adam"): 0.001}
     monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
-    both, known = held_out.both_steps(read(asked, itemgetter(0)), asked.overrides, ())
+    both, known = held_out.both_steps(read_figure(asked, itemgetter(0)), asked.overrides, ())
     found = sorted((run.algorithm.name, run.seed, *run.lr, run.rounds, run.eval_every) for run in runs_of(both, ()))
     tried = [(name, 9, lr, 10, 5) for name in PUBLISHED for lr in GRID]
     judged = {(name, seed, lr, 20, 2) for name in PUBLISHED for seed in (0, 4)
@@ -229,7 +229,7 @@ def beside(name: str, budget: str, target: Path) -> tuple[str, str]:
     figure = committed.figure_of(name, budget).replace(name=name)
     (target / "report.md").write_text(f"# {figure.title}\n\nOurs\n")
     printed = io.StringIO()
-    committed.report_beside(figure, target, Console(file=printed, width=200))
+    committed.report_committed(figure, target, Console(file=printed, width=200))
     return (target / "report.md").read_text(), printed.getvalue()
 
 

@@ -18,7 +18,7 @@ from run_support import RANDOM, SMALL, before_rounds, configuration, contents, g
 from common.errors import RunError
 from data.embedded import breast_cancer
 from experiments.cluster.ranks import Ranks
-from experiments.config.run import read
+from experiments.config.run import read_run
 from experiments.tasks.logreg import LogisticRegression
 from experiments.training.runner import summarise
 from experiments.training.trainer import Trainer
@@ -37,7 +37,7 @@ def test_what_a_finished_run_leaves(results: str) -> None:
     names |= {"checkpoint/20/shared.pt", *(f"checkpoint/20/worker-{i}.pt" for i in range(20))}
     assert set(contents(path)) == names
     assert status(path)["status"] == "finished"
-    assert read(yaml.safe_load((path / "config.yaml").read_text()), []) == configuration(*command)
+    assert read_run(yaml.safe_load((path / "config.yaml").read_text()), []) == configuration(*command)
     code = record(path, "code")
     assert code.keys() == {"commit", "uncommitted_changes", "modules"}
     assert {"algorithms.core.channels", "data.embedded", "experiments.training.trainer"} <= code["modules"].keys()

@@ -81,7 +81,7 @@ def test_every_state(results: str, tmp_path: Path, interrupted: Path, capsys: py
 def test_a_run_that_is_at_it_says_how_long_it_will_take(results, interrupted, capsys, monkeypatch):
     folder = RunFolder(interrupted)
     begin = 1_700_000_000
-    with folder.locked():
+    with folder.lock():
         folder.set_status("running", round=4)
         rewrite(interrupted, "status", record(interrupted, "status") | {"time": "2023-11-14T22:13:20+00:00"})
         # Its last row is of round 10: 6 rounds in 60 seconds, and 10 are left, 5 seconds of which are over.

@@ -21,7 +21,7 @@ from common.errors import Interrupted, UsageError
 from experiments import run
 from experiments.config import identity
 from experiments.config.compose import CONF, ROOT
-from experiments.config.run import read
+from experiments.config.run import read_run
 from experiments.config.schema import LaunchConfig, RunConfig
 from experiments.orchestration import plan
 from experiments.orchestration.processes import Job
@@ -47,9 +47,9 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_pa
     assert (status(good)["status"], status(bad)["status"]) == ("finished", "failed")
     assert timeless(good) == timeless(go(*SMALL, "algorithm=sgd", "lr=0.01", f"results_dir={tmp_path / 'alone'}"))
     for path in (good, bad):
-        thawed = read(yaml.safe_load(StudyFolder(str(tmp_path / "results"), "mine").job(path.name).read_text()), ())
-        assert identity.folder(thawed) == path
-        assert thawed.study == "mine"
+        kept = read_run(yaml.safe_load(StudyFolder(str(tmp_path / "results"), "mine").job(path.name).read_text()), ())
+        assert identity.folder(kept) == path
+        assert kept.study == "mine"
     # Again, only what failed is started.
     started, before = [], contents(good)
     monkeypatch.setattr(Job, "start", lambda job, slot: started.append(job.log.stem) or 1 / 0)
@@ -106,7 +106,7 @@ def test_the_sweeps_that_come_with_it(name: str, monkeypatch: pytest.MonkeyPatch
     found: list[RunConfig] = []
     monkeypatch.setattr(plan, "show", lambda runs, *others: found.extend(runs))
     run.main([f"sweep={name}", "seed=0", "algorithm=ef21,cd_adam", "rounds=20", "dry_run=true"])
-    assert len({identity.of(run) for run in found}) == len(found) >= 2
+    assert len({identity.run_id(run) for run in found}) == len(found) >= 2
     assert {run.algorithm.name for run in found} == {"ef21", "cd_adam"}  # the command line wins
     assert {run.rounds for run in found} == {20}
     assert {run.task.name for run in found} <= {"logreg/breast_cancer", "logreg/digits"}  # no download
@@ -116,7 +116,7 @@ def test_the_sweeps_that_come_with_it(name: str, monkeypatch: pytest.MonkeyPatch
 REFUSED = {
     "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
-    "seed=0,1 select=grad_norm": "select=grad_norm: final_<metric> or best_<metric>",
+    "seed=0,1 select=grad_norm": "select=grad_norm: must be final_<metric> or best_<metric>",
     "seed=0,1 select=final_gard_norm": "select=final_gard_norm: no such choice; did you mean final_grad_norm",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna select=best_train_accuracy": "direction=minimize: a",

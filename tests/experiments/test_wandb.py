@@ -24,9 +24,9 @@ from experiments.config.compose import CONF, ROOT
 from experiments.config.run import load_run
 from experiments.figures import held_out
 from experiments.loggers import tensorboard_logger, wandb_logger
-from experiments.loggers.logger import build_logger, renamed
+from experiments.loggers.logger import build_logger, wandb_row
 from experiments.loggers.tensorboard_logger import TensorboardLogger
-from experiments.loggers.wandb_logger import add_to
+from experiments.loggers.wandb_logger import update_summary
 
 # wandb-workspaces has some models of that style
 pytestmark = [pytest.mark.usefixtures("nobody"), pytest.mark.filterwarnings("ignore:Pydantic V1 style")]
@@ -203,7 +203,7 @@ def test_a_missing_package_and_a_wrong_key_end_before_anything_starts(results, m
 def test_a_column_of_a_users_task_is_not_lost() -> None:
     row = {"trial": 3, "lr": 0.1, "bits": 8, "grad_norm": 0.5, "margin": 7.0, "top5": 0.9, "epoch": None}
     names = {"bits": "comm/bits", "grad_norm": "gradient/norm", "margin": "metric/margin", "top5": "metric/top5"}
-    assert renamed(row) == {names[column]: row[column] for column in names}
+    assert wandb_row(row) == {names[column]: row[column] for column in names}
 
 
 def test_a_summary_has_the_last_the_best_and_the_first_bits_to_a_level() -> None:
@@ -212,7 +212,7 @@ def test_a_summary_has_the_last_the_best_and_the_first_bits_to_a_level() -> None
     values = ((8, math.nan, 0.9), (16, 5.0, 0.96), (24, 5.5, 0.97), (32, math.nan, 0.95))
     for bits, test_loss, accuracy in values:
         row = {"trial": 0, "bits": bits, "seconds": 1.0, "test_loss": test_loss, "top5_accuracy": accuracy, "r2": 1}
-        add_to(summary, row, {"test_loss": [6.0], "top5_accuracy": [0.95]})
+        update_summary(summary, row, {"test_loss": [6.0], "top5_accuracy": [0.95]})
     assert math.isnan(summary.pop("final/test_loss"))
     assert summary == {
         "best/test_loss": 5.0,
@@ -225,7 +225,7 @@ def test_a_summary_has_the_last_the_best_and_the_first_bits_to_a_level() -> None
         "bits_to/top5_accuracy/95e-2": 16,
     }
     with pytest.raises(UsageError, match="r2: nothing says whether lower or higher is better"):
-        add_to(summary, row, {"r2": [0.5]})
+        update_summary(summary, row, {"r2": [0.5]})
 
 
 def test_the_sweep_of_the_examples(results: str, stand_in: StandIn) -> None:
@@ -398,14 +398,14 @@ def test_a_figure_that_chooses_step_sizes_shows_the_judged_runs(monkeypatch: pyt
         dashboard.figure_and_runs([*overrides, "~figure.budgets.medium.published"])
     monkeypatch.setattr(held_out, "best_step_sizes", lambda *_: best)
     [(shown, _)] = sections(page(*overrides)).values()
-    assert sorted(shown["filters"]["filters"][0]["value"]) == sorted(map(identity.of, runs))
+    assert sorted(shown["filters"]["filters"][0]["value"]) == sorted(map(identity.run_id, runs))
     assert [key["name"] for key in shown["grouping"]] == ["algorithm.value.name", "lr.value"]
 
 
 def test_a_panel_of_what_no_single_row_holds_is_left_out(monkeypatch, capsys):
     one(monkeypatch)
     [(_, panels)] = sections(page("figure=why")).values()
-    assert "without panels of what is derived from several runs" in capsys.readouterr().out
+    assert "left out: panels of columns that are derived from several runs" in capsys.readouterr().out
     check_panels(panels, {"rows": [{"x": "round", "x_scale": "linear", "y": "aggregate_error"}]})
 
 

@@ -25,9 +25,9 @@ from data import cifar10, pinned
 from data.cache import Arrays
 from data.dataset import digest
 from data.libsvm import parse
-from experiments.config.compose import compose, dotted, resolve, value_of
+from experiments.config.compose import compose, dotted_keys, resolve, value_of
 from experiments.config.compose import parse as parse_override
-from experiments.config.run import plain, read
+from experiments.config.run import config_of, read_run
 from plots.runs.read import open_run, read_json
 
 NUMBERS = st.one_of(
@@ -98,7 +98,7 @@ def whole() -> dict:
     return resolve(compose(["algorithm=ef21"]))
 
 
-PLACES = st.deferred(lambda: st.sampled_from([tuple(key.split(".")) for key in dotted(whole())]))
+PLACES = st.deferred(lambda: st.sampled_from([tuple(key.split(".")) for key in dotted_keys(whole())]))
 
 
 @given(st.lists(st.tuples(PLACES, VALUES), min_size=1, max_size=2))
@@ -113,13 +113,13 @@ def test_a_configuration_is_a_run_or_refused(edits: list[tuple[tuple[str, ...], 
             node = node.get(group) if isinstance(node, dict) else None
         if isinstance(node, dict):
             node[last] = value
-    run, refusal = tried(UsageError, read, config, [])
+    run, refusal = tried(UsageError, read_run, config, [])
     if refusal:
         return
     assert isinstance(run.rounds, int)
     assert run.rounds >= 1
     assert all(math.isfinite(lr) for lr in run.lr)
-    assert read(plain(run), []) == run
+    assert read_run(config_of(run), []) == run
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
