@@ -319,12 +319,12 @@ class Algorithm:
         Floats stay as they are. Raises ValueError for a compressor without a scale, or with blocks already.
         """
 
-        def in_blocks(one: Compressor) -> Compressor:
+        def make_blocks(one: Compressor) -> Compressor:
             if isinstance(one, Unscaled | Blocks | Parts):
                 raise ValueError(f"partition=layer: {one} has no scale, or has blocks already")
             return one if isinstance(one, Identity | Cast) else Blocks(one, tuple(sizes))
 
-        return self.with_compressors(in_blocks)
+        return self.with_compressors(make_blocks)
 
     def step_size(self, smoothness: float, worker_smoothness: float, workers: int, d: int) -> float:
         """Return the step size of theory for full gradients: EF21's, unless a subclass has its own.
