@@ -122,7 +122,7 @@ class TestAlgorithm:
 
     def test_is_distributed_as_simulated(self, build_algorithm: Case) -> None:
         """Two ranks hold the simulation's model, and the same signal and moments, bit for bit in every round."""
-        simulated = run_of(build_algorithm)
+        simulated = simulate(build_algorithm)
         for t, (_, _, (first, second)) in enumerate(two_ranks(build_algorithm), 1):
             with case(f"round {t}"):
                 assert_same(first.x, simulated[t].replica.x, "x on two ranks and simulated")
@@ -130,7 +130,7 @@ class TestAlgorithm:
 
     def test_resumes(self, build_algorithm: Case) -> None:
         """A run resumed from a checkpoint, in a new process, equals the uninterrupted one, bit for bit."""
-        whole, half = run_of(build_algorithm), ROUNDS // 2
+        whole, half = simulate(build_algorithm), ROUNDS // 2
         file = BytesIO()
         torch.save(as_dicts(whole[half]), file)
         file.seek(0)
@@ -158,7 +158,7 @@ class TestAlgorithm:
         and vectors of replicas [T, d]."""
         algorithm = build_algorithm()
         single = states(algorithm, start(2, dtype=torch.float32), LRS.float(), rounds=3)[-1]
-        for state in (single, run_of(build_algorithm)[-2]):
+        for state in (single, simulate(build_algorithm)[-2]):
             for name, leaf in leaves(as_dicts(state)):
                 tensor = leaf is None or isinstance(leaf, Tensor)
                 assert tensor, f"{name}: state must be a tensor, for checkpoints; saw {leaf!r}"
@@ -176,7 +176,7 @@ class TestAlgorithm:
         """A round is the same at every call, and changes neither the gradients nor the state before it in place."""
         algorithm = build_algorithm()
         for t in (4, ROUNDS):
-            state = run_of(build_algorithm)[t - 1]
+            state = simulate(build_algorithm)[t - 1]
             with case(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
                 seen = seen_gradients(algorithm, state, t)
@@ -184,13 +184,13 @@ class TestAlgorithm:
 
     def test_takes_trials_apart(self, build_algorithm: Case) -> None:
         """A trial of a batch gives, up to rounding, the result of x [d] and a number as step size."""
-        together = run_of(build_algorithm)[-1].replica.x
+        together = simulate(build_algorithm)[-1].replica.x
         alone = states(build_algorithm(), start(), float(LRS[1]))[-1].replica.x
         assert_close(alone, together[1], 1e-9, "x of trial 1 alone and in a batch")
 
     def test_uses_lr_and_update(self, build_algorithm: Case) -> None:
         """Another step size gives another x, and so does another update if `update` is a parameter."""
-        first, second = run_of(build_algorithm)[-1].replica.x
+        first, second = simulate(build_algorithm)[-1].replica.x
         if torch.equal(first, start()):
             pytest.skip(f"it moves x later than in round {ROUNDS}")
         assert not torch.equal(first, second), (
@@ -285,7 +285,7 @@ def suboptimality(cluster: Simulated, state: ClusterState) -> Tensor:
 
 
 @cache
-def run_of(build: Case) -> list[ClusterState]:
+def simulate(build: Case) -> list[ClusterState]:
     """Simulate the run that several checks share."""
     torch.manual_seed(0)  # methods may not draw from torch's generator
     return states(build(), start(2), LRS)

@@ -163,7 +163,7 @@ class TestCompressor:
             with suppress(ValueError):
                 pi = compressor.pi(d)
             assert 0 < pi <= 1, f"expected 0 < pi({d}) ≤ 1, saw {pi}"
-            for drawing in drawings(compressor, d, DRAWS if random else 1):
+            for drawing in draw_vectors(compressor, d, DRAWS if random else 1):
                 assert_error("1 − π", 1 - pi, *drawing)
 
     def test_is_unbiased(self, compressor: Compressor) -> None:
@@ -174,7 +174,7 @@ class TestCompressor:
         omega = float("inf")
         with suppress(ValueError):
             omega = compressor.omega(middle_size(compressor))
-        for name, x, drawn in drawings(compressor, middle_size(compressor), DRAWS):
+        for name, x, drawn in draw_vectors(compressor, middle_size(compressor), DRAWS):
             assert_error("ω", omega, name, x, drawn)
             room = uncertainty(drawn - x) + 1e-9 * x.abs()
             for j in ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist():
@@ -292,7 +292,7 @@ def is_random(compressor: Compressor) -> bool:
     return len(draws(compressor, keys)) > 1
 
 
-def drawings(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
+def draw_vectors(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Yield a vector x [d] of every kind but zero, with its name, and `count` draws of C(x) [count, d]."""
     rows = {name: batch.flatten(0, 1) for name, batch in vectors(d).items()}
     some = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}

@@ -41,7 +41,7 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
 
 def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
     """Return the best step sizes of the first step, none until its runs are over. A diverged one cannot win."""
-    folders = [RunFolder.of(run) for run in runs_of(first, (), packages)]
+    folders = [RunFolder.of_run(run) for run in runs_of(first, (), packages)]
     if not all(folder.is_over() for folder in folders):
         return {}
     frame = mark_best(table([open_run(folder.path) for folder in folders]), first.select)

@@ -134,7 +134,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
     trials: dict[str, Trial] = {}
     costs, times, up, down = [], [], 0, 0
     for run in runs:
-        folder = RunFolder.of(run)
+        folder = RunFolder.of_run(run)
         if folder.is_finished():
             costs.append(["finished", "–", "–", "–"])
             continue

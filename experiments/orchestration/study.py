@@ -37,7 +37,7 @@ class Cell:
     @cached_property
     def folder(self) -> RunFolder:
         """The folder of its results."""
-        return RunFolder.of(self.run)
+        return RunFolder.of_run(self.run)
 
     @property
     def id(self) -> str:

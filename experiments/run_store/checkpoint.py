@@ -62,7 +62,7 @@ class Checkpoint:
             sync(*written, place)
             sync(self._folder, self._folder.parent)
             _write(place / "shared.pt", _bytes({**state, "cluster": cluster, "statistics": None}), durable=True)
-            self._remove_but({t, self._newest})
+            self._remove_others({t, self._newest})
         self._newest = t
 
     def load(self, own: dict, ids: Sequence[int], accept: Callable[[dict], object]) -> dict | None:
@@ -98,7 +98,7 @@ class Checkpoint:
     def tidy(self, keep: int = KEPT) -> None:
         """Remove leftovers of killed processes and all but the newest `keep`. The first rank calls this."""
         remove_partial_files(self._folder.rglob(".*.tmp"))
-        self._remove_but(set(rounds(self._folder)[:keep]))
+        self._remove_others(set(rounds(self._folder)[:keep]))
 
     def _read(self, place: Path, ids: Sequence[int], own: dict) -> dict:
         """Read a state with the workers `ids` from a folder. All ranks call this. Raises ValueError for damage."""
@@ -124,7 +124,7 @@ class Checkpoint:
             cluster["server"] = map_tensors(parts[len(ids) :], partial(torch.cat, dim=-1))
         return {**shared, "cluster": cluster, "statistics": statistics}
 
-    def _remove_but(self, rounds: set[int]) -> None:
+    def _remove_others(self, rounds: set[int]) -> None:
         for folder in self._folder.glob("*/"):
             if re.fullmatch("[0-9]{1,18}", folder.name) and int(folder.name) not in rounds:
                 for file in folder.glob("*.pt"):

@@ -64,7 +64,7 @@ class RunFolder:
         self._checkpoint = Checkpoint(path / "checkpoint", self._ranks)
 
     @classmethod
-    def of(cls, run: RunConfig, ranks: Ranks | None = None) -> RunFolder:
+    def of_run(cls, run: RunConfig, ranks: Ranks | None = None) -> RunFolder:
         """Return the folder of a run."""
         return cls(identity.folder(run), ranks, run.stale)
 

@@ -37,7 +37,7 @@ def bring_to_end(
     it resumes from the last checkpoint. Raises Interrupted after the current round if any rank was asked to stop.
     """
     ranks = ranks or Ranks()
-    folder = RunFolder.of(run, ranks)
+    folder = RunFolder.of_run(run, ranks)
     logger = build_logger(run) if ranks.is_first else None
     display.begin(f"{run.task.name} · {run.algorithm.name}")
     try:

@@ -75,8 +75,8 @@ def test_a_method_with_values_of_its_own_has_fewer_step_sizes() -> None:
     ("word", "said"),
     [
         ("rounds=10", "rounds=10: the track fixes this"),
-        ("seeds=[0,99]", r"seeds=\[0,99\]: must be a list of some of the track's"),
-        ("seeds=0", "seeds=0: must be a list of some of the track's"),
+        ("seeds=[0,99]", r"seeds=\[0,99\]: must be a list of seeds of the track"),
+        ("seeds=0", "seeds=0: must be a list of seeds of the track"),
         ("seeds=[]", "each once"),
         ("seeds=[1,1]", "each once"),
         ("seeds=[1.0]", "each once"),
