@@ -104,7 +104,7 @@ def _another(what: str, results: Path) -> None:
     if what != "data":  # is found before anything is loaded
         runner.build_trainer = partial(exit, 77)
     if what == "code" and is_odd:
-        runner.loaded = lambda packages: digests(packages) | {"algorithms.core.channels": "0" * 16}
+        runner.digests = lambda packages: digests(packages) | {"algorithms.core.channels": "0" * 16}
     if what == "libraries" and is_odd:
         runner.versions = lambda: environment.versions() | {"numpy": "1.0"}
     if what == "data" and is_odd:
@@ -155,7 +155,7 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
         ("server memory", 0, 2, 8, 6, "rank 1: the server's memory of the signal differs from rank 0's"),
         *slow(
             ("x", 1, 2, 6, 0, "rank 1: the model x differs from rank 0's"),
-            ("x", 0, 3, 8, 6, "ranks 1, 2: the model x is not"),
+            ("x", 0, 3, 8, 6, "ranks 1, 2: the model x differs from"),
             ("signal", 2, 3, 12, 6, "rank 2: the "),
         ),
     ],
