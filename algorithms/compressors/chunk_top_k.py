@@ -29,7 +29,7 @@ class ChunkTopK(Shardable):
     kept. π = k/s. One chunk of all d coordinates is top-k with packed indices. 1 ≤ k ≤ s, and s = `chunk` is 2 to
     65,536.
 
-    Source: the code of DeMo and SparseLoCo, with squares of matrices as chunks; here chunks are of the flat vector.
+    Source: DeMo's and SparseLoCo's codes, with squares of matrices as chunks; here chunks are of the flat vector.
     """
 
     k: int = 32  # coordinates that a chunk sends

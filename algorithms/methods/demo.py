@@ -63,7 +63,7 @@ def demo(
     Wire: k(32 + ⌈log₂ hw⌉) bits a chunk up; 2d bits down, or d with `tie: plus`.
     Source: Peng, Quesnelle and Kingma, DeMo: Decoupled Momentum Optimization, 2024 (arXiv 2411.19870), by its
     authors' code with its defaults k = 32, chunks of 64 × 64 and β = 0.999. The sign of zero is 0 there too.
-    Differences: A server sends signs. There all workers gather all messages, (n−1) times the uplink, with indices of
+    Differences: a server sends signs; there all workers gather all messages, (n−1) times the uplink, with indices of
     64 bits. Papers count only the uplink.
     """
     compressor = replace(compressor, layout=layout or compressor.layout)
