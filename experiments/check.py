@@ -91,6 +91,7 @@ def check_folders(place: Path) -> None:
     from experiments.entries.entry import find_entries  # imports pandas
 
     found, unchecked = {folder: _damage(folder) for folder in folders(place)}, 0
+    runs = len(found)
     if entries := find_entries(place):
         from experiments.entries.verify import agreement, problems  # imports torch
         from experiments.figures.committed import PLACE
@@ -109,7 +110,7 @@ def check_folders(place: Path) -> None:
     damaged = {folder: damage for folder, damage in found.items() if damage}
     for folder, damage in damaged.items():
         print(f"damaged   {folder}: {damage}", flush=True)
-    counted = f"{len(found) - len(entries)} run folders" + (f" and {len(entries)} entries" if entries else "")
+    counted = f"{runs} run folders" + (f" and {len(entries)} entries" if entries else "")
     print(f"{counted}, {len(damaged)} damaged")
     if damaged:
         raise RunError("follow the advice above, restore the files, or delete the damaged folders to run them anew")

@@ -124,7 +124,7 @@ def plan_runs(candidates: Sequence[Candidate], seeds: Sequence[int], launch: Lau
             continue
         fitting.append(candidate)
         number += len(cells)
-    say(f"{len(fitting)} entries, {number} runs in all, about {format_duration(seconds)} one after another")
+    say(f"entries: {len(fitting)}; runs: {number}, about {format_duration(seconds)} one after another")
     return fitting
 
 

@@ -79,7 +79,7 @@ class Candidate:
         return found
 
     def rows(self, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[RunRecord]]:
-        """Every evaluation of these runs, in the columns of `experiments.entries.entry.write`, and the runs."""
+        """Every evaluation of these runs, in the columns of `experiments.entries.entry.write_entry`, and the runs."""
         runs = [open_run(cell.folder.path) for cell in cells]
         about = pd.DataFrame(
             {
@@ -106,6 +106,9 @@ class Candidate:
     def _grid(self, run: RunConfig) -> dict[str, Sequence[Any]]:
         tuning, own = self.track.tuning, {key: value for key, value in run.algorithm.entry.items() if key != "family"}
         lr = own.pop("lr", None)
+        for text in self.overrides:
+            if text.lstrip("+").partition("=")[0] in own:
+                raise UsageError(f"{text}: algorithm.entry tries several values of this key; remove it there")
         for key, value in own.items():
             if not isinstance(value, list):
                 raise UsageError(

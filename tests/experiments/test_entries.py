@@ -97,6 +97,13 @@ def test_a_misspelt_key_is_named() -> None:
         _ = candidate.grids
 
 
+def test_a_tuned_key_cannot_be_set_as_well() -> None:
+    tried = "+algorithm.entry={algorithm.eta:[0.1,0.5],lr:0.1}"
+    [candidate], _ = enter.read(["track=digits", "algorithm=econtrol", tried, "algorithm.eta=0.3"])
+    with pytest.raises(UsageError, match=r"algorithm.eta=0.3: algorithm.entry tries several values of this key"):
+        _ = candidate.grids
+
+
 def test_an_entry_is_named_after_its_overrides(tmp_path: Path) -> None:
     [candidate], _ = enter.read(["track=digits", "algorithm=ef21", "compressor.ratio=0.1", "algorithm.entry.lr=3"])
     assert candidate.name == "ef21-compressor.ratio-0.1-algorithm.entry.lr-3"
