@@ -36,7 +36,7 @@ def digit_images() -> Images:
 
 
 def _table(file: str, header: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Read features float64 [N, d] and classes int64 [N] from scikit-learn's file. Importing it takes a second."""
+    """Read features float64 [N, d] and classes int64 [N] from a scikit-learn file, without importing scikit-learn."""
     [package] = find_spec("sklearn").submodule_search_locations  # type: ignore
     rows = np.loadtxt(Path(package) / "datasets/data" / file, delimiter=",", skiprows=header)
     return rows[:, :-1], rows[:, -1].astype(np.int64)

@@ -20,7 +20,7 @@ COMMANDS = {
     "status": ("experiments.status", "every run: its state and progress"),
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),
-    "time": ("experiments.network_time", "modelled training time of finished runs on networks"),
+    "time": ("experiments.network_time", "modelled training time of existing runs on networks"),
     "plan": ("experiments.plan", "recommend a method for a network"),
     "leaderboard": ("experiments.leaderboard", "methods ranked by bits to a target"),
     "enter": ("experiments.enter", "tune a method and enter it in the leaderboard"),

@@ -83,7 +83,9 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     algorithms = choices("algorithm", roots(packages)) if algorithm == "all" else algorithm.split(",")
     places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], UNCHANGING)
     for word in split(rest, _METHOD)[1]:
-        raise UsageError(f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)}, folders and jobs")
+        raise UsageError(
+            f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)}, and keys that keep numbers"
+        )
     if "name" in asked and len(algorithms) > 1:
         raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")
     found = []

@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with open_request("experiments.leaderboard", __doc__, arguments, DEFAULTS) as request:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
         packages = packages_of([f"packages={request['packages']}"])
-        names = tracks or [name for name in choices("leaderboard", roots(packages)) if _folders(name, results_dir)]
+        known = dict.fromkeys(choices("leaderboard", roots(packages)))
+        names = tracks or [name for name in known if _folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         place = Path(request["out"] or Path(results_dir, "rankings"))
@@ -93,7 +94,7 @@ def judge_claims(levels: Levels) -> pd.DataFrame:
 
 
 def _summarize_pairs(pairs: pd.DataFrame) -> str:
-    """Return a sentence with the number of pairs per verdict, and of the runs that a verdict takes."""
+    """Return a sentence: the pairs of entries per verdict, the pairs of runs, and how many a verdict needs."""
     if pairs.empty:
         return "Only one entry; there is nothing to compare."
     said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
@@ -123,7 +124,7 @@ def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.
         else:
             found[entry.name] = entry, frame
     if not found:
-        raise UsageError(f"track={track.name}: no entries; python -m experiments.enter track={track.name} makes one")
+        raise UsageError(f"track={track.name}: no entries; python -m experiments.enter makes one")
     return found
 
 

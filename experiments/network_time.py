@@ -1,4 +1,4 @@
-"""Model the training time of finished runs on other networks: seconds to a level, by bandwidth and number of workers.
+"""Model the training time of existing runs on other networks: seconds to a level, by bandwidth and number of workers.
 
     python -m experiments.network_time task=cifar10/resnet18 y=train_loss level=1.5
     python -m experiments.network_time study=first y=grad_norm level=0.01 network.bandwidth=100,1000
@@ -31,7 +31,7 @@ from plots.request import NETWORK, choose_runs, open_request, parse_network, par
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
 from plots.runs.network import paying_range, seconds_to
-from plots.runs.variants import distinguish, keep_latest, variant_rows
+from plots.runs.variants import distinguish, keep_ended, variant_rows
 
 DEFAULTS = {
     **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
@@ -59,7 +59,7 @@ def show(request: dict[str, str], console: Console) -> None:
         for topology in request["network.topology"].split(",")
     ]
     runs = choose_runs(request)
-    frame = variant_rows(keep_latest(distinguish(runs)))
+    frame = variant_rows(keep_ended(distinguish(runs)))
     measured = dict.fromkeys(name for run in runs for name in run.rows)
     y = require_choice("y", request["y"], [name for name in measured if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]

@@ -46,7 +46,7 @@ from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
 from plots.runs.seeds import average_costs, describe_axes, describe_runs, join_sorted, seeds_in_words
-from plots.runs.variants import distinguish, keep_latest, variant_rows
+from plots.runs.variants import distinguish, keep_ended, variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
 """Columns by their names in requests."""
@@ -99,7 +99,7 @@ def axis(request: Mapping[str, str]) -> Axis:
 def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of a request's runs, of tasks that measure y if given. Prints which runs are unfinished."""
     modelled, every = parse_network(request), distinguish(choose_runs(request))
-    variants = keep_latest(every)
+    variants = keep_ended(every)
     frame = variant_rows(variants)
     if request["y"]:
         columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)

@@ -14,7 +14,7 @@ from algorithms.compressors import Payload, tensors
 
 
 @contextmanager
-def case(what: str) -> Iterator[None]:
+def note_input(what: str) -> Iterator[None]:
     """Add the input to errors in the with-block."""
     try:
         yield

@@ -33,7 +33,7 @@ from experiments.contracts.assertions import (
     assert_pure,
     assert_same,
     assert_typed,
-    case,
+    note_input,
     tensors_in,
 )
 
@@ -124,7 +124,7 @@ class TestAlgorithm:
         """Two ranks hold the simulation's model, and the same signal and moments, bit for bit in every round."""
         simulated = simulate(build_algorithm)
         for t, (_, _, (first, second)) in enumerate(two_ranks(build_algorithm), 1):
-            with case(f"round {t}"):
+            with note_input(f"round {t}"):
                 assert_same(first.x, simulated[t].replica.x, "x on two ranks and simulated")
                 assert_same(second, first, "the second rank and the first")
 
@@ -177,7 +177,7 @@ class TestAlgorithm:
         algorithm = build_algorithm()
         for t in (4, ROUNDS):
             state = simulate(build_algorithm)[t - 1]
-            with case(f"round {t}"):
+            with note_input(f"round {t}"):
                 a_round = partial(Simulated(algorithm, WORKERS, SEED).round, lr=LRS, t=t)
                 seen = seen_gradients(algorithm, state, t)
                 assert_pure(a_round, (seen, state), (gradients(start(2).unsqueeze(-2)), state))
@@ -221,7 +221,7 @@ class TestAlgorithm:
             meter.count(algorithm, D, t, torch.float64)
             ups, downs = tuple(part[0, 0] for part in tensors(up)), tuple(part[0] for part in tensors(down))
             for way, counted, payload in (("up", meter.bits_up, ups), ("down", meter.bits_down, downs)):
-                with case(f"round {t}, {way}"):
+                with note_input(f"round {t}, {way}"):
                     assert_bits(counted, payload, torch.float64)
             sent = sum(part.nbytes for part in (*ups, *downs))
             assert meter.payload_bytes == sent, f"expected {sent} payload_bytes, saw {meter.payload_bytes}"

@@ -18,7 +18,7 @@ from algorithms.comm.gather_broadcast import from_bytes, to_bytes
 from algorithms.compressors import Compressor, Payload, Shardable, tensors
 from algorithms.compressors.shard import Shard
 from algorithms.utils.seeding import MessageKey
-from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, case
+from experiments.contracts.assertions import assert_bits, assert_form, assert_pure, assert_same, note_input
 
 SIZES = (1, 8, 37, 70_001)  # the last is beyond 16-bit indices
 DRAWS = 4000
@@ -72,7 +72,7 @@ class TestCompressor:
                 whole = compressor.encode(x, key)
                 for number, payload in enumerate(encode_shards(compressor, x, ends, key)):
                     cut = compressor.cut(whole, Shard(ends, number))
-                    with case(f"{name} vectors, d = {d}, coordinates {ends[number]} to {ends[number + 1]}"):
+                    with note_input(f"{name} vectors, d = {d}, coordinates {ends[number]} to {ends[number + 1]}"):
                         assert_same(payload, cut, "encode_shard() and cut() of the whole")
 
     def test_agrees_on_what_is_not_finite(self, compressor: Compressor) -> None:
@@ -82,7 +82,7 @@ class TestCompressor:
         form = [(part.shape, part.dtype) for part in tensors(compressor.encode(usual, WORKERS))]
         for bad in (torch.inf, -torch.inf, torch.nan):
             for where in ([0], [d - 1], range(d)):
-                with case(f"{bad} in {len(where)} of {d} coordinates"):
+                with note_input(f"{bad} in {len(where)} of {d} coordinates"):
                     x = usual.index_fill(-1, torch.tensor(where), bad)
                     sent, expected = compressor.encode(x, WORKERS), compressor(x, WORKERS)
                     seen = compressor.decode(sent, d)
@@ -124,7 +124,7 @@ class TestCompressor:
         """bits(d) is the size of the payload, with 32 bits for a float, without padding of the last byte."""
         for d in sizes(compressor):
             for dtype in DTYPES:
-                with case(f"d = {d}, {dtype}"):
+                with note_input(f"d = {d}, {dtype}"):
                     payload = compressor.encode(torch.zeros(d, dtype=dtype), MessageKey.none())
                     assert_bits(compressor.bits(d), payload, dtype)
 
@@ -163,7 +163,7 @@ class TestCompressor:
             with suppress(ValueError):
                 pi = compressor.pi(d)
             assert 0 < pi <= 1, f"expected 0 < pi({d}) ≤ 1, saw {pi}"
-            for drawing in draw_vectors(compressor, d, DRAWS if random else 1):
+            for drawing in draw_compressed(compressor, d, DRAWS if random else 1):
                 assert_error("1 − π", 1 - pi, *drawing)
 
     def test_is_unbiased(self, compressor: Compressor) -> None:
@@ -174,7 +174,7 @@ class TestCompressor:
         omega = float("inf")
         with suppress(ValueError):
             omega = compressor.omega(middle_size(compressor))
-        for name, x, drawn in draw_vectors(compressor, middle_size(compressor), DRAWS):
+        for name, x, drawn in draw_compressed(compressor, middle_size(compressor), DRAWS):
             assert_error("ω", omega, name, x, drawn)
             room = uncertainty(drawn - x) + 1e-9 * x.abs()
             for j in ((drawn.mean(0) - x).abs() > room).nonzero().flatten().tolist():
@@ -256,7 +256,7 @@ def check_inputs(compressor: Compressor, check: Callable[[Tensor], None], among:
                 check(together)
             except Exception:
                 for name, x in {**kinds, "all kinds of": together}.items():
-                    with case(f"{name} vectors, d = {d}, {dtype}"):
+                    with note_input(f"{name} vectors, d = {d}, {dtype}"):
                         check(x)
 
 
@@ -292,7 +292,7 @@ def is_random(compressor: Compressor) -> bool:
     return len(draws(compressor, keys)) > 1
 
 
-def draw_vectors(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
+def draw_compressed(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Yield a vector x [d] of every kind but zero, with its name, and `count` draws of C(x) [count, d]."""
     rows = {name: batch.flatten(0, 1) for name, batch in vectors(d).items()}
     some = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}

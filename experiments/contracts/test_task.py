@@ -16,7 +16,14 @@ from algorithms.compressors import Identity, ScaledSign
 from algorithms.core.algorithm import Algorithm
 from algorithms.core.channels import Direct
 from algorithms.core.update_rules import SGD
-from experiments.contracts.assertions import assert_close, assert_form, assert_pure, assert_same, assert_typed, case
+from experiments.contracts.assertions import (
+    assert_close,
+    assert_form,
+    assert_pure,
+    assert_same,
+    assert_typed,
+    note_input,
+)
 from experiments.tasks.task import Task, layout_of
 from plots.runs.columns import TABLE
 
@@ -69,7 +76,7 @@ class TestTask:
         """gradients() is finite, [T, W, d], in the dtype of x, and the statistics keep their form."""
         task, x, statistics = points(build_task)
         for t in ROUNDS:
-            with case(f"round {t}"):
+            with note_input(f"round {t}"):
                 found, after = task.gradients(x, statistics, t)
                 assert_form(found, (TRIALS, WORKERS, task.d), task.dtype, "gradients")
                 assert_form(after, statistics.shape, task.dtype, "statistics")
@@ -83,7 +90,7 @@ class TestTask:
         models = torch.stack([x * (1 - 0.1 * worker) for worker in range(WORKERS)], 1)
         rtol = 1e4 * torch.finfo(task.dtype).eps
         for t in ROUNDS[:2]:
-            with case(f"round {t}"):
+            with note_input(f"round {t}"):
                 alike = task.gradients_at(x.unsqueeze(1).expand_as(models), statistics, t)
                 assert_close(alike, task.gradients(x, statistics, t), rtol, "at equal models")
                 apart = task.gradients_at(models, statistics, t)
@@ -128,7 +135,7 @@ class TestTask:
         fresh, measured = build_whole(build_task), task.evaluate(x, statistics[..., 0, :])
         gradients, after = task.gradients(x, statistics, 2)
         for ids in ([0, 1], [2, 3], [3]):
-            with case(f"the workers {ids} of {WORKERS}"):
+            with note_input(f"the workers {ids} of {WORKERS}"):
                 part = build_task(workers=WORKERS, seed=SEED, ids=ids)
                 start = part.start(), part.start_statistics()
                 assert_same(start, (fresh.start(), fresh.start_statistics()[ids]), "start() and start_statistics()")
@@ -143,7 +150,7 @@ class TestTask:
         measured = task.evaluate(x, statistics[..., 0, :])
         rtol = 1e4 * torch.finfo(task.dtype).eps
         for trial in range(TRIALS):
-            with case(f"trial {trial}"):
+            with note_input(f"trial {trial}"):
                 others, alone = x * 0.5 - 0.1, slice(trial, trial + 1)
                 others[trial] = x[trial]
                 among, _ = task.gradients(others, statistics, 2)

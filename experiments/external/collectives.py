@@ -38,7 +38,7 @@ class Collectives:
     _lock: Lock = field(default_factory=Lock)  # callbacks may run in a thread of the backend
 
     @contextmanager
-    def count_calls(self) -> Iterator[None]:
+    def count_bytes(self) -> Iterator[None]:
         """Count every collective that Python calls in the with-block, on any process group of this process. Those
         that torch's C++ calls, as DistributedDataParallel without a hook does, are not seen."""
         before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in METHODS}

@@ -42,7 +42,7 @@ class StrategyCluster(Simulated):
         self._strategy, self._carrier, self.collectives = strategy, carrier, Collectives()
 
     def round(self, gradients: Tensor, state: ClusterState, lr: float | Tensor, t: int) -> ClusterState:
-        with self.collectives.count_calls():
+        with self.collectives.count_bytes():
             self._strategy.step(gradients[0, 0], float(lr))
         return replace(state, replica=replace(state.replica, x=self._carrier.vector().unsqueeze(0)))
 

@@ -1,4 +1,4 @@
-"""The runs of a figure, checked before training for all that would fail after it."""
+"""The runs of a figure. Errors that would show only after training are raised before it."""
 
 import re
 from collections import Counter

@@ -68,8 +68,10 @@ def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, s
 
 
 def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConfig:
-    """Return the launch with as many jobs as there are cores for the ranks and threads of these runs, at least one.
-    On GPUs no two ranks share one."""
+    """Return the launch with a number of jobs, at least one; a given number stays.
+
+    It is as many as there are cores for the ranks and threads of these runs, and on GPUs so few that no two ranks
+    share one."""
     if launch.jobs is not None:
         return launch
     if read_launch() is not None or len(missing) < 2:

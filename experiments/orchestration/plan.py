@@ -27,8 +27,8 @@ from experiments.training.build import (
     build_algorithm,
     build_trainer,
     device_of,
-    out_of_memory,
     participation_of,
+    release_and_explain,
     release_gpu_memory,
 )
 from experiments.training.threads import set_threads
@@ -88,7 +88,7 @@ def run_trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], obje
                 evaluation = time.perf_counter() - begin
     except torch.OutOfMemoryError as error:
         trainer = task = None
-        raise UsageError(f"{run.task.name}: {out_of_memory(error)}") from error
+        raise UsageError(f"{run.task.name}: {release_and_explain(error)}") from error
     finally:
         torch.set_num_threads(threads)
     layout = layout_of(task)

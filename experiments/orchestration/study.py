@@ -127,8 +127,8 @@ class StudyFolder:
 def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -> None:
     """Print the best step sizes over all runs of the cells' study, with their rules, and write them to selection.csv.
 
-    For each of these cells among them, print the command that runs it. flags: of the sweep's command line that the
-    command needs too. Raises UsageError, see `choose`.
+    If a best run is one of these cells, print the command that runs it. flags: of the sweep's command line that the
+    command needs too. Raises UsageError, see `choose_step_sizes`.
     """
     from plots.runs.best import choose_step_sizes
 

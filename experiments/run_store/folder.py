@@ -107,7 +107,7 @@ class RunFolder:
         run = self._read_record()
         return run is not None and run.is_over and not self._edits(run)
 
-    def has_data(self, data_sha256: object) -> bool:
+    def began_with_data(self, data_sha256: object) -> bool:
         """Whether the run began with these data. Only the first rank can tell."""
         return self._ranks.is_first and self._read_json("environment.json").get("data_sha256") == data_sha256
 

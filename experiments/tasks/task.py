@@ -31,7 +31,7 @@ class Task(Protocol):
     workers: int  # n
     rows: int  # of a worker
     batch_size: int | None  # rows of a worker in a round; None: all
-    evaluated: int  # rows in an evaluation, to estimate its time; without it a long evaluation is timed
+    evaluated: int  # rows that go forward and backward in an evaluation; without it a long one is timed
     sizes: tuple[int, ...]  # of the parameter tensors, d in all: the blocks of a layer-wise compressor
     layout: Layout  # of these tensors, with shapes and roles; without it all are vectors
 

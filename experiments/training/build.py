@@ -204,12 +204,12 @@ def keep_freed_memory() -> None:
         mallopt(_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def out_of_memory(error: torch.OutOfMemoryError) -> str:
-    """Release what the failed call has on the GPU. Returns the message."""
+def release_and_explain(error: torch.OutOfMemoryError) -> str:
+    """Release the failed call's memory on the GPU, and return a message."""
     traceback.clear_frames(error.__traceback__)
     release_gpu_memory()
     reason = str(error).partition(". GPU ")[0]
-    return f"{reason}; free the GPU of other runs, take a larger one, or share the workers over several by ranks=N"
+    return f"{reason}; use a larger GPU, fewer step sizes or a smaller batch, or more GPUs by ranks=N"
 
 
 def release_gpu_memory() -> None:

@@ -19,7 +19,7 @@ from experiments.loggers.logger import Row, build_logger, open_logger
 from experiments.run_store.code import digests, find_edits, join_edits
 from experiments.run_store.environment import environment, versions
 from experiments.run_store.folder import RunFolder
-from experiments.training.build import build_trainer, declare_columns, out_of_memory
+from experiments.training.build import build_trainer, declare_columns, release_and_explain
 from experiments.training.threads import set_threads
 from experiments.training.trainer import Trainer
 from plots.runs.columns import column, higher_is_better
@@ -69,7 +69,7 @@ def bring_to_end(
         raise RunError(f"{explain_lost_contact(error)}: {folder.path}") from error
     except torch.OutOfMemoryError as error:
         trainer = None
-        raise RunError(f"{folder.path}: {out_of_memory(error)}") from error
+        raise RunError(f"{folder.path}: {release_and_explain(error)}") from error
     return folder
 
 
@@ -90,7 +90,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
         sizes = {"d": d, **describe_exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
-        if not ranks.from_first(folder.has_data(data.get("data_sha256"))):
+        if not ranks.from_first(folder.began_with_data(data.get("data_sha256"))):
             raise RunError(f"{folder.path}: its data changed since it began; restore them, or delete the folder")
         folder.note_resume(trainer.t, facts)
         display.say(f"resumed at round {trainer.t}: {folder.path}")
@@ -161,12 +161,13 @@ class _Rounds:
         compared = due or saves or (run.verify_every and trainer.t % run.verify_every == 0)
         # Ranks are compared before anything of this round is kept.
         if compared:
-            trainer.verify()  # waits for a GPU and counts the time, as comparing would not
+            trainer.wait()  # comparing would wait without counting the time
         stop = bool(requests)
         stopping = ranks.any(stop, trainer.fingerprints) if compared else ranks.any_before(stop)
         if due:
             self._evaluate()
         if saves:
+            trainer.verify()
             self._folder.save(self._take_snapshot(), trainer.cluster.ids)
         if trainer.verified:
             self._snapshot = self._take_snapshot()

@@ -70,9 +70,9 @@ class Trainer:
         self.state, self.t = self.cluster.round(gradients, before, lr, t), t
         present = self.cluster.participation
         self.meter.count(self.cluster.algorithm, self.task.d, t, self.task.dtype, present)
-        if diagnose and self.task.device.type == "cuda":
-            torch.cuda.synchronize()  # enqueued work belongs to this time
         self.seconds += time.perf_counter() - begin
+        if diagnose:
+            self.wait()
         self.diagnostics = {}
         # With absent or late workers, w and ĝ come from different workers.
         everyone = present is None or (present.share(t) == 1 and not present.late)
@@ -104,15 +104,20 @@ class Trainer:
             rows.append({**common, "trial": trial, "lr": lr, "step_size": step_size, **own})
         return rows
 
+    def wait(self) -> None:
+        """Wait for the rounds on the GPU, and count the time."""
+        if self.task.device.type == "cuda":
+            begin = time.perf_counter()
+            torch.cuda.synchronize()
+            self.seconds += time.perf_counter() - begin
+
     def verify(self) -> None:
         """Raise RunError if a gradient of the rounds so far was not finite."""
         if self.verified:
             return
-        begin = time.perf_counter()
         for trial, worker in self._first_nonfinite.nonzero().tolist():
             t = int(self._first_nonfinite[trial, worker])
             self._fail(t, f"worker {self.cluster.ids[worker]}", trial, "local gradient is not finite")
-        self.seconds += time.perf_counter() - begin  # the GPU's time belongs to its rounds
         self.verified = True
 
     def fingerprints(self) -> dict[str, int]:

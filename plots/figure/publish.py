@@ -23,9 +23,9 @@ from plots.runs.seeds import (
     average_costs,
     describe_axes,
     describe_runs,
-    drop_after_divergence,
     has_several_seeds,
     join_sorted,
+    keep_common_rounds,
     seeds_in_words,
 )
 
@@ -95,7 +95,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataF
         frame["published"] = frame["lr"] == frame["algorithm"].map(figure.published)
     judged = frame[frame["seed"] != figure.held_out]
     tried = frame if figure.held_out is None else frame[frame["seed"] == figure.held_out]
-    shown = average_costs(drop_after_divergence(_drawn_rows(judged, figure)))
+    shown = average_costs(keep_common_rounds(_drawn_rows(judged, figure)))
     subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
     headline = next(filter(None, subjects), None)  # of the first claim with a subject
     shown = shown.assign(front=shown["algorithm"] == headline, diverged=_ends_early(shown, stopped=False))

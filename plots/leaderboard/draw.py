@@ -11,7 +11,7 @@ from plots.figure import curves
 from plots.figure.spec import Panel
 from plots.leaderboard.ranking import Goals
 from plots.runs.columns import in_words, usual_scale
-from plots.runs.seeds import average_costs, drop_after_divergence
+from plots.runs.seeds import average_costs, keep_common_rounds
 from plots.runs.variants import DASHES
 
 _DARK = "#0b3a66"
@@ -96,7 +96,7 @@ def entry_curves(frame: pd.DataFrame, goals: Goals) -> Figure:
         Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"), y_scale=usual_scale(metric))
         for task, (metric, _) in goals.items()
     ]
-    shown = average_costs(drop_after_divergence(frame))
+    shown = average_costs(keep_common_rounds(frame))
     ends = shown.groupby(["task", "algorithm"])["round"].transform("max")
     looks = shown[["algorithm", "color", "marker"]].drop_duplicates("algorithm").set_index("algorithm")
     dash = looks.groupby(["color", "marker"]).cumcount() % len(DASHES)  # of entries of one method

@@ -20,7 +20,16 @@ from plots.runs.network import Network, modelled_seconds
 from plots.runs.read import RunRecord
 from plots.runs.results import bits_to_reach, usual_levels
 from plots.runs.seeds import describe_axes
-from plots.runs.variants import DASHES, Variant, distinguish, facets, group_by, keep_latest, natural_key, variant_rows
+from plots.runs.variants import (
+    DASHES,
+    Variant,
+    distinguish,
+    facets,
+    group_by,
+    keep_ended,
+    natural_key,
+    variant_rows,
+)
 
 MOST = 1000
 """The most evaluations of a curve in a page. No screen has more places."""
@@ -69,7 +78,7 @@ def page_data(
     Links lead from the folder `seen_from` to the runs' folders.
     """
     variants = distinguish(runs)
-    shown = keep_latest(variants)
+    shown = keep_ended(variants)
     content = {"study": study, "made": made, "figures": list(figures)}
     if not shown:
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}

@@ -54,7 +54,7 @@ def metric_of(frame: pd.DataFrame) -> str | None:
 
 
 def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
-    """Describe the rule of `mark_best`, once for each rule that tasks differ in."""
+    """Describe the rule of `mark_best`. If tasks have different rules, join them by "or"."""
     seeds, said = has_several_seeds(frame), []
     for _, rows in frame.groupby("task", sort=False):
         chosen = metric or metric_of(rows)

@@ -94,7 +94,7 @@ def column(name: str) -> Column:
 
 
 def usual_scale(name: str) -> Literal["log", "linear"]:
-    """The default scale of an axis: log for bits, losses, norms and errors, which span decades."""
+    """The default scale of an axis: log for bits, modelled seconds, diagnostics and whatever is better if lower."""
     known = column(name)
     over_decades = known.unit == "bits" or known.better == "lower" or known.filled_by == "diagnostics"
     return "log" if over_decades or name == "modelled_seconds" else "linear"

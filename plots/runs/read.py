@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # the status command need not wait for them
     import pandas as pd
 
 STATES = ("finished", "running", "interrupted", "failed", "gone", "missing", "damaged")
-"""States of a run. `gone`: its status is running, but no process has it. `missing`: a sweep recorded it only."""
+"""States of a run. `gone`: its status is running, but no process has it. `missing`: a sweep listed it only."""
 
 Answer = TypeVar("Answer")
 

@@ -84,8 +84,8 @@ def average_seeds(curve: pd.DataFrame, x: str, y: str, geometric: bool) -> pd.Da
     return pd.DataFrame({"x": xs[:, 0], "mean": mean, "low": values.min(1), "high": values.max(1)})
 
 
-def drop_after_divergence(frame: pd.DataFrame) -> pd.DataFrame:
-    """Drop the rounds after the first seed of a curve diverged, because they have no mean over seeds."""
+def keep_common_rounds(frame: pd.DataFrame) -> pd.DataFrame:
+    """Drop the rounds that some seed of a curve did not reach, because they have no mean over seeds."""
     curve = ["task", "algorithm", "lr"]
     ends = frame.groupby([*curve, "seed"])["round"].transform("max")
     return frame[frame["round"] <= ends.groupby([frame[name] for name in curve]).transform("min")]

@@ -105,7 +105,7 @@ def distinguish(runs: Iterable[RunRecord]) -> list[Variant]:
     return variants
 
 
-def keep_latest(variants: Iterable[Variant]) -> list[Variant]:
+def keep_ended(variants: Iterable[Variant]) -> list[Variant]:
     """Select each curve's finished runs, else the run that came furthest. A method's variants are sorted by value."""
     chosen: list[Variant] = []
     for parts in group_by(variants, lambda variant: (variant.run.task, variant.name)).values():

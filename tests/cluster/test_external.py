@@ -57,7 +57,7 @@ def _send_everything() -> tuple:
     first, counted = dist.get_rank() == 0, Collectives()
     both = [torch.empty(6), torch.empty(6)]
     all_reduce(x)
-    with counted.count_calls():
+    with counted.count_bytes():
         all_reduce(x)
         dist.all_reduce(y, async_op=True).get_future().wait()
         dist.group.WORLD.allreduce([z]).wait()

@@ -1,5 +1,6 @@
 """A method is entered to a small track: what is tuned and judged, what is written, and what a check finds."""
 
+import signal
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -130,6 +131,20 @@ def test_the_runs_of_a_track_are_right(track: str) -> None:
     assert len({cell.id for cell in cells}) == len(settings) * (candidate.track.tuning.trials + len(seeds))
     for cell in cells:
         build_algorithm(cell.run)
+
+
+@pytest.mark.slow
+def test_an_entry_that_was_interrupted_is_the_same(
+    entered: Callable[..., Path], at_round: Callable[..., None]
+) -> None:
+    whole = entered(place="whole")
+    at_round(6, lambda: signal.raise_signal(signal.SIGINT))  # trials have four rounds
+    with pytest.raises(SystemExit, match="130"):
+        entered()
+    again = entered()
+    expected, found = (read_with_rows(folder)[1].drop(columns="seconds") for folder in (whole, again))
+    pd.testing.assert_frame_equal(found, expected)
+    assert replace(read_entry(again), rows_sha256="") == replace(read_entry(whole), rows_sha256="")
 
 
 @pytest.mark.slow

@@ -61,9 +61,9 @@ def test_columns_of_the_metrics(results: str) -> None:
 
 
 def test_waiting_for_a_gpu_is_counted_before_ranks_are_compared(results, monkeypatch):
-    """`verify` waits and counts, `fingerprints` only wait."""
+    """`wait` counts the time, `fingerprints` only wait."""
     called: list[str] = []
-    for name in ("step", "verify", "fingerprints"):
+    for name in ("step", "wait", "fingerprints"):
         act = getattr(Trainer, name)
         monkeypatch.setattr(
             Trainer, name, lambda *given, act=act, name=name, **more: (act(*given, **more), called.append(name))[0]
@@ -71,7 +71,7 @@ def test_waiting_for_a_gpu_is_counted_before_ranks_are_compared(results, monkeyp
     monkeypatch.setattr(Ranks, "any", lambda ranks, mine, alike=None: (alike and alike(), mine)[1])
     go(*SMALL, results, "verify_every=3")
     text = " ".join(called)
-    assert text.count("step verify fingerprints") == 9
+    assert text.count("step wait fingerprints") == 9
     assert "step fingerprints" not in text
 
 

@@ -118,7 +118,8 @@ REFUSED = {
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "seed=0,1 select=grad_norm": "select=grad_norm: must be final_<metric> or best_<metric>",
     "seed=0,1 select=final_gard_norm": "select=final_gard_norm: no such choice; did you mean final_grad_norm",
-    "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: what hydra/sweeper=optuna tries ",
+    "seed=0,1 select=best_relative_error": "select=best_relative_error: no such choice",
+    "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna dry_run=true": "dry_run=true: hydra/sweeper=optuna chooses",
     "lr=tag(log,interval(0.1,1)) hydra/sweeper=optuna select=best_train_accuracy": "direction=minimize: a",
 }
 

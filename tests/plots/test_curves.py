@@ -18,7 +18,7 @@ from plots.figure.derive import ByStepSize, LeastSoFar, MinimumOverRounds, Ratio
 from plots.figure.spec import Panel
 from plots.runs.columns import label
 from plots.runs.results import bits_to_reach
-from plots.runs.seeds import average_costs, average_seeds, drop_after_divergence
+from plots.runs.seeds import average_costs, average_seeds, keep_common_rounds
 
 NORM = Panel(x="round", y="grad_norm")
 ROWS = [Panel(x="bits", x_scale="log", y="grad_norm"), NORM.replace(y_scale="linear")]
@@ -237,7 +237,7 @@ def test_a_mean_ends_where_one_of_its_seeds_does() -> None:
         for (method, seed), last in rounds.items()
         for t in range(last + 1)
     ])  # fmt: skip
-    ends = drop_after_divergence(frame).groupby(["algorithm", "seed"])["round"].max().to_dict()
+    ends = keep_common_rounds(frame).groupby(["algorithm", "seed"])["round"].max().to_dict()
     assert ends == {("a", 0): 2, ("a", 1): 2, ("b", 0): 3}
 
 

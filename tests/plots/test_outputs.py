@@ -24,7 +24,7 @@ from plots.runs.find import find
 from plots.runs.read import open_run, table
 from plots.runs.results import results as table_of
 from plots.runs.seeds import seeds_in_words
-from plots.runs.variants import distinguish, keep_latest, variant_rows
+from plots.runs.variants import distinguish, keep_ended, variant_rows
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_seeds_that_differ_by_task_are_named_with_it(tmp_path):
     for task, algorithm, seeds in (("a", "plain", (0, 1)), ("b", "plain", (0,)), ("b", "noisy", (0,))):
         for seed in seeds:
             folder(tmp_path, f"{task}{algorithm}{seed}", task=task, algorithm=algorithm, seed=seed)
-    frame = variant_rows(keep_latest(distinguish(find(tmp_path))))
+    frame = variant_rows(keep_ended(distinguish(find(tmp_path))))
     assert seeds_in_words(frame) == "0, 1 (Plain on a); 0 (Noisy and Plain on b)"
     assert seeds_in_words(frame[frame["task"] == "b"]) == "0"
 
@@ -160,7 +160,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         folder(place, f"noisy-{task}", task=task, algorithm="noisy", lrs=(0.1, 0.2))
     look = {"label": r"a&b_c%d$e#f{g}", "color": "k", "marker": "o"}
     folder(place, "odd", task="two", algorithm="odd", algorithm__display=look)
-    return variant_rows(keep_latest(distinguish(find(place))))
+    return variant_rows(keep_ended(distinguish(find(place))))
 
 
 def parts(text: str) -> list[tuple[str, dict[str, list[str]]]]:

@@ -17,7 +17,7 @@ from plots.claims.claims import judge
 from plots.runs.best import mark_best
 from plots.runs.find import find
 from plots.runs.results import bits_to_reach, usual_levels
-from plots.runs.variants import distinguish, keep_latest, variant_rows
+from plots.runs.variants import distinguish, keep_ended, variant_rows
 
 __all__ = ["browser"]
 
@@ -65,7 +65,7 @@ def viewer(report) -> Iterator[Viewer]:
 
 def rows(place: Path, task: str) -> pd.DataFrame:
     """A task's runs as Python has them."""
-    variants = keep_latest(distinguish(find(place)))
+    variants = keep_ended(distinguish(find(place)))
     return variant_rows([variant for variant in variants if variant.run.task == task])
 
 

@@ -11,7 +11,7 @@ from renewing import renew
 from common.errors import UsageError
 from plots.runs.find import choose_runs, find, select
 from plots.runs.read import table
-from plots.runs.variants import DASHES, distinguish, keep_latest, variant_rows
+from plots.runs.variants import DASHES, distinguish, keep_ended, variant_rows
 
 
 def labels(place: Path) -> dict[str, str]:
@@ -104,7 +104,7 @@ def test_variants_have_shades_of_their_method_in_order_of_value_and_differ_in_da
     for ratio in (0.25, 1.0, 0.016, 0.0625):
         folder(tmp_path, f"toy-{ratio}", algorithm="noisy", compressor__ratio=ratio)
         folder(tmp_path, f"other-{ratio}", algorithm="noisy", task="other", compressor__ratio=ratio)
-    looks = [(one.label.rpartition("=")[2], one.dash, one.color) for one in keep_latest(distinguish(find(tmp_path)))]
+    looks = [(one.label.rpartition("=")[2], one.dash, one.color) for one in keep_ended(distinguish(find(tmp_path)))]
     assert looks[:4] == looks[4:]  # on both tasks alike
     assert [(ratio, dash) for ratio, dash, _ in looks[:4]] == [("0.016", 0), ("0.0625", 1), ("0.25", 2), ("1", 3)]
     shades = [colorsys.rgb_to_hls(*to_rgb(color)) for *_, color in looks[:4]]
