@@ -37,7 +37,7 @@ def load_method(name: str, **options: Any) -> Algorithm:
     function = _import(target)
     known = inspect.signature(function).parameters
     if unknown := [option for option in options if option not in known]:
-        raise ValueError(f"{name}: {unknown_name('option', unknown[0], known)}")
+        raise ValueError(f"{name}: {explain_unknown_name('option', unknown[0], known)}")
     settings |= options
     for part in ("compressor", "update"):
         if part not in settings and chosen.get(part, "own") != "own":
@@ -54,7 +54,8 @@ def load_method(name: str, **options: Any) -> Algorithm:
 
 
 def parameters(name: str) -> list[str]:
-    """Return the parameter names of a method's function. Raises ValueError for an unknown method."""
+    """Return the parameter names of a method's function. Raises ValueError for an unknown method, or a file that
+    works only in Hydra."""
     return list(inspect.signature(_import(_read("algorithm", name)[0])).parameters)
 
 
@@ -62,7 +63,7 @@ def _read(group: str, name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     """Return a file's `_target_`, its options, and its choices of other groups. Raises ValueError."""
     if name not in names(group):
         own = "; for a method of your own, call its function and pass the result" if group == "algorithm" else ""
-        raise ValueError(unknown_name(group, name, names(group)) + own)
+        raise ValueError(explain_unknown_name(group, name, names(group)) + own)
     content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
     target, chosen = "", {}
     for entry in content.pop("defaults", []):
@@ -89,7 +90,7 @@ def _import(target: str) -> Any:
     return getattr(import_module(module, __package__), name)
 
 
-def unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
+def explain_unknown_name(kind: str, given: str, known: Iterable[str]) -> str:
     """Return the error text for an unknown name, with the nearest known one."""
     known = list(known)
     near = get_close_matches(given, known, n=1)

@@ -80,7 +80,7 @@ def build_ddp(ranks: Ranks, bits: int, hook: str = "") -> Training:
         model.register_comm_hook(state, powersgd.powerSGD_hook)
     elif hook:
         model.register_comm_hook(*compressed(model.parameters(), hook))
-    meter, run_round = BitCounter(), build_loop(model, torch.optim.Adam(model.parameters(), lr=1e-3), ranks)
+    meter, run_round = BitCounter(), build_round(model, torch.optim.Adam(model.parameters(), lr=1e-3), ranks)
 
     def run_and_count() -> None:
         run_round()
@@ -95,10 +95,10 @@ def build_optimizer(ranks: Ranks, name: str, lr: float) -> Training:
     torch.manual_seed(0)
     model = mlp()
     compressed = CompressedOptimizer(model.parameters(), name, lr=lr)
-    return Training(build_loop(model, compressed, ranks), compressed.meter)
+    return Training(build_round(model, compressed, ranks), compressed.meter)
 
 
-def build_loop(model: nn.Module, optimizer: torch.optim.Optimizer, ranks: Ranks) -> Callable[[], None]:
+def build_round(model: nn.Module, optimizer: torch.optim.Optimizer, ranks: Ranks) -> Callable[[], None]:
     """Build a round of a usual training loop."""
     data = digit_images()
     images = (torch.from_numpy(data.train_images).permute(0, 3, 1, 2) / 255 - data.mean[0]) / data.std[0]

@@ -9,7 +9,7 @@
 # are in $RESULTS/items/<name>.log. At the deadline the running command writes its checkpoint and ends.
 cd "$(dirname "$0")/.." || exit
 python=${PYTHON:-python} results=$(realpath -m "${RESULTS:-results/gpu}") end=$((SECONDS + ${DEADLINE:-100000}))
-export TEST_GPU=1 # or tests would hide it
+export TEST_GPU=1 # tests hide the GPU without it
 mkdir -p "$results/items"
 
 card() {

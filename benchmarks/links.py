@@ -28,7 +28,9 @@ def connect_nodes(count: int, bandwidth: float | None, latency: float) -> Iterat
             f"ip -n {name} link set eth0 mtu {MTU} up",
             f"ip -n {name} link set lo up",
             f"ip -n {name} address add {address(number)}/24 dev eth0",
-            *shape_link(f"-n {name} qdisc add dev eth0", f"-n {hub} qdisc add dev port{number}", bandwidth, latency),
+            *link_commands(
+                f"-n {name} qdisc add dev eth0", f"-n {hub} qdisc add dev port{number}", bandwidth, latency
+            ),
         ]
     try:
         for command in commands:
@@ -46,7 +48,7 @@ def address(node: int) -> str:
     return f"10.231.0.{node + 1}"
 
 
-def shape_link(near: str, far: str, bandwidth: float | None, latency: float) -> list[str]:
+def link_commands(near: str, far: str, bandwidth: float | None, latency: float) -> list[str]:
     """Return the commands that set a link's rate at both ends, and netem's latency at the near one, the node's.
 
     A burst is at most the bytes of 0.2 ms at this rate (Mbit/s), or two packets.

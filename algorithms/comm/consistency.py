@@ -18,7 +18,7 @@ from ..compressors.base import Payload
 from ..compressors.blocks import Parts
 from ..core.grouped import GroupedAlgorithms
 from ..utils.seeding import MessageKey, keyed_seed
-from .gather_broadcast import GatherBroadcast, raise_lost_contact
+from .gather_broadcast import GatherBroadcast, convert_collective_errors
 from .nodes import Nodes
 from .sharded_server import ShardedServer
 
@@ -27,7 +27,7 @@ BYTES = 8 * _NUMBERS
 """Size of these numbers. Meters do not count them or the flags, because they are not part of an algorithm."""
 
 SHARDED_FROM = 2**22
-"""Coordinates times workers from which servers on all ranks are faster than one (benchmarks/README.md)."""
+"""If coordinates times workers reach this, servers on all ranks are faster than one (benchmarks/README.md)."""
 
 _FLAGS = 63  # flags of parameters per signed 64-bit number
 _BLOCKS, _COLUMNS = 61, 64  # layout of a digest; rows of 64 numbers are added at the speed of memory
@@ -66,7 +66,7 @@ class CheckedPayload(NamedTuple):
     payload: Payload
 
 
-_Wire = GatherBroadcast if TYPE_CHECKING else object  # two classes below have one each
+_Wire = GatherBroadcast if TYPE_CHECKING else object  # the subclasses below inherit from one of two wires
 
 
 class Consistent(_Wire):
@@ -201,7 +201,7 @@ def check_consistency(device: torch.device, group: dist.ProcessGroup | None = No
     """
     mine = torch.tensor([keyed_seed(str(value)) for value in quantities.values()], device=device)
     everyone = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    with raise_lost_contact():
+    with convert_collective_errors():
         dist.all_gather(everyone, mine, group)
     if found := _first_difference([row.tolist() for row in everyone]):
         rank, index = found

@@ -23,7 +23,10 @@ class LostContact(ConnectionError):
 
 
 def rank_and_size(group: dist.ProcessGroup | None) -> tuple[int, int]:
-    """Return this process's rank in a group and the group's size. None: the default group. Raises ValueError."""
+    """Return this process's rank in a group and the group's size. None: the default group.
+
+    Raises ValueError without a process group, and if this rank is not in it.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         raise ValueError("there is no process group yet: call torch.distributed.init_process_group before")
     if (rank := dist.get_rank(group)) < 0:
@@ -52,7 +55,7 @@ def check_not_alone(nodes: object) -> None:
 
 
 @contextmanager
-def raise_lost_contact() -> Iterator[None]:
+def convert_collective_errors() -> Iterator[None]:
     """Raise LostContact if a collective fails in the block."""
     try:
         yield
@@ -71,7 +74,7 @@ class GatherBroadcast:
     A payload is one tensor of bytes, and `payload_bytes` counts them. Ranks with fewer workers pad theirs to the size
     of the others'.
 
-    algorithm: encodes and decodes the messages. Each stage of a method has its own.
+    algorithm: encodes and decodes the messages. Set it to the current stage if a method has several.
     shares: the number of messages of every rank; None: all ranks have as many as this one.
     """
 
@@ -146,7 +149,7 @@ def gather(
     first = dist.get_rank(group) == 0
     parts = [torch.empty_like(part) for _ in shares] if first else None
     if part.numel():  # an empty message, as in a stage without matrices, is not sent by any rank
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.gather(part, parts, group=group, group_dst=0)
     return [one.narrow(axis, 0, share) for one, share in zip(parts, shares, strict=True)] if parts else None
 
@@ -158,7 +161,7 @@ def broadcast(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
     else:
         message = next(tensors(payload)).new_empty(nbytes(payload, 0), dtype=torch.uint8)
     if message.numel():
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.broadcast(message, group=group, group_src=0)
     return from_bytes(message, payload, 0)
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..compressors.base import Payload
-from .gather_broadcast import broadcast, raise_lost_contact, rank_and_size
+from .gather_broadcast import broadcast, convert_collective_errors, rank_and_size
 
 
 class Nodes:
@@ -16,8 +16,8 @@ class Nodes:
     The ranks of a node average their gradients. The first one `leads`: it exchanges messages with the other nodes.
 
     rank: the number of this rank's node, in the order of first ranks. size: the number of nodes. count: the
-    number of ranks in a node. group: the ranks in the same place of all nodes. order: all ranks of the process
-    group, node by node.
+    number of ranks in a node. group: the ranks that have this rank's place in their nodes. order: all ranks of the
+    process group, node by node.
 
     Raises ValueError on all ranks unless every rank is in exactly one node and all nodes have the same size. Raises
     LostContact.
@@ -30,7 +30,7 @@ class Nodes:
         if intra_group is not None:
             members = dist.get_process_group_ranks(intra_group) if dist.get_rank(intra_group) >= 0 else []
         of_ranks: list[Any] = [None] * size
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.all_gather_object(of_ranks, tuple(members), group)
         nodes = sorted(set(of_ranks), key=lambda node: [ranks.index(one) for one in node if one in ranks])
         given = [one for node in nodes for one in node]
@@ -49,14 +49,14 @@ class Nodes:
         self.order = [ranks.index(one) for one in given]
         self.leads, self._intra, self.group = mine == 0, intra_group, group
         if self.count > 1:
-            with raise_lost_contact():  # torch requires every rank to make all groups
+            with convert_collective_errors():  # torch requires every rank to make all groups
                 alike = [dist.new_group(list(places)) for places in zip(*nodes, strict=True)]
             self.group = alike[mine]
 
     def mean(self, gradient: Tensor) -> Tensor:
         """Average the gradients [d] of this rank's node, in place. Raises LostContact."""
         if self.count > 1:
-            with raise_lost_contact():
+            with convert_collective_errors():
                 dist.all_reduce(gradient, group=self._intra)
             gradient /= self.count
         return gradient
@@ -66,7 +66,7 @@ class Nodes:
         if self.count == 1:
             return header
         headers = [torch.empty_like(header) for _ in range(self.count)]
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.all_gather(headers, header, self._intra)
         return torch.cat(headers, -1)
 

@@ -18,7 +18,7 @@ from ..compressors.shard import Shard, cut_points
 from ..core.algorithm import Algorithm, ServerState
 from ..core.grouped import GroupedAlgorithms, seed_of_part
 from ..utils.seeding import MessageKey
-from .gather_broadcast import from_bytes, nbytes, raise_lost_contact, to_bytes
+from .gather_broadcast import convert_collective_errors, from_bytes, nbytes, to_bytes
 from .tiled import has_tiles, require_shardable, restrict_to_shard, serve
 
 
@@ -277,7 +277,7 @@ def swap_messages(
         for index, message in enumerate(row)
         if index // each != mine and len(message)
     ]
-    with raise_lost_contact():
+    with convert_collective_errors():
         for work in dist.batch_isend_irecv(operations) if operations else ():
             work.wait()
     return arrived

@@ -121,7 +121,7 @@ class Shardable(Compressor):
         return self.decode(payload, shard.size)
 
     def compress_shard(self, x: Tensor, shard: Shard, key: MessageKey | None = None) -> Tensor:
-        """Return C(x) [..., size] for x [..., size] on a shard. Subclasses may skip the payload, bit for bit."""
+        """Return the dense C(x) of x on a shard, both [..., size]. Subclasses may skip the payload, bit for bit."""
         return self.decode_shard(self.encode_shard(x, shard, key), shard)
 
     def __call__(self, x: Tensor, key: MessageKey | None = None) -> Tensor:

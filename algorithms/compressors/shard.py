@@ -16,7 +16,7 @@ LEAST, MOST = 2**12, 2**18
 
 
 def piece(d: int) -> int:
-    """Return the size of a piece of a vector of d coordinates, `LEAST` to `MOST`, where possible for 33 to 64 pieces.
+    """Return the coordinates per piece of a vector of d, from `LEAST` to `MOST`: 33 to 64 pieces if possible.
 
     Sums of vectors are sums of pieces' sums. So they are equal, bit for bit, for any distribution of the pieces.
     It is a power of two, and so a multiple of 8: a byte of a message belongs to one piece.
@@ -62,7 +62,7 @@ class Shard:
         return self.gather_pieces(measure_pieces(x, piece(self.d), measure))
 
     def gather_pieces(self, mine: Tensor) -> Tensor:
-        """Gather the numbers of all pieces [..., P], in order. mine [..., c]: our pieces'. Raises LostContact."""
+        """Gather the numbers of all pieces [..., P], in order. mine: our pieces' [..., c]. Raises LostContact."""
         if self.is_whole:
             return mine
         counts = [-(-(end - begin) // piece(self.d)) for begin, end in pairwise(self.cuts)]

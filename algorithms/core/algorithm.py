@@ -113,7 +113,7 @@ def map_tensors(parts: Sequence[Any], function: Callable[[list[Tensor]], Tensor]
 class Stage(Protocol):
     """One exchange of a round: a message up, a message down, and the steps of both ends.
 
-    Its messages have `message_size(d)` coordinates. State between two stages is in the worker's or the replica's.
+    Its messages have `message_size(d)` coordinates. Worker or replica state keeps what a later stage needs.
     """
 
     @property

@@ -25,7 +25,9 @@ in_place = ContextVar("in_place", default=False)
 
 
 def memory_of(old: Tensor, otherwise: Tensor | None = None) -> Tensor | None:
-    """Return the `out=` of an operation that replaces `old`: `old` in a round in place, else `otherwise`."""
+    """Return the `out=` of an operation that replaces `old`: `old` in a round in place, else `otherwise`.
+
+    None: new memory."""
     return old if in_place.get() else otherwise
 
 

@@ -24,7 +24,7 @@ def cd_adam(
     Source: Wang, Lin and Chen, Communication-Compressed Adaptive Gradient Method for Distributed Nonconvex
     Optimization, Algorithm 1. Line 9 prints C(ĝ_t − ĝ_{t−1}). The text above it, line 12 and the authors' code have
     C(ĝ_t − g̃_{t−1}), and so does this file.
-    Differences: The paper has no ν. The authors' code has 1e-8 outside the root: `update.nu=1e-16` inside it.
+    Differences: The paper gives no value of ν. The authors' code has 1e-8 outside the root, `update.nu=1e-16` inside.
     `update.form=torch` is their code with its bias correction.
     """
     return Algorithm.from_channel(Markov(compressor, dense_rounds=int(dense_start)), update, uplink_only)

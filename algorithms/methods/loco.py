@@ -78,7 +78,7 @@ def loco(
     State: e_i [d] on every worker, e [d] on the server, zero at the start; the update's.
     Wire: one message of C up and one down, 4d + 32⌈d/64⌉ bits with int4.
     Source: Xie, Lin, Toh and Zhou, LoCo: Low-Bit Communication Adaptor for Large-scale Model Training, 2024 (arXiv
-    2407.04480), as merged into DeepSpeed; β and the reset after 1024 are from second hand. β = 0 without resets is
+    2407.04480), as merged into DeepSpeed; β and the reset after 1024 are second-hand. β = 0 without resets is
     error feedback, β = 1 direct compression.
     Differences: A reset clears all coordinates, there one parameter in turn. Errors have 8 bits there; this project
     chose the code of `error_bits: 8`.

@@ -35,8 +35,8 @@ def muloco(
 
     State: x_i, B [of matrices], m and v [of all else] and e_i [d] on every worker; x and b [d]; e [d] on
     the server without `uplink_only`.
-    Wire: in rounds that H divides one message of C up, 2d + 160 bits with bin_means, or 32d with `identity`, without
-    e_i, and 32d bits down, or one message of C; 0 in the others.
+    Wire: in rounds that H divides one message of C up (2d + 160 bits with bin_means, 32d with `identity`, which needs
+    no e_i) and 32d bits or one message of C down; 0 in the others.
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
     set x_i ← (1 − a)x_i + ax on it (Streaming DiLoCo, `bases.streaming`).
     Source: Thérien et al., MuLoCo: Muon is a Practical Inner Optimizer for DiLoCo, 2025 (arXiv 2505.23725). Defaults

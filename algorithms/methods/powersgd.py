@@ -51,7 +51,7 @@ def powersgd(
     rank: int = 2,  # r, of every matrix, or min(m, n) where that is less
     momentum: float = 0.9,  # μ, how much of m is kept each round
     roles: Literal["all", "matrix"] = "all",  # which tensors of two axes or more; matrix: no embedding and no head
-    residual: Literal["global", "local"] = "global",  # E_i = M_i − D; local: M_i − P(M_iᵀ P)ᵀ, with its own part
+    residual: Literal["global", "local"] = "global",  # E_i = M_i − D; local: M_i − P(M_iᵀ P)ᵀ, minus what it sent
     weight_decay: float = 0.0,  # λ, added to D
 ) -> Algorithm:
     """Approximate the mean of all workers' gradients and errors by D of rank r, with one power iteration.
@@ -62,11 +62,11 @@ def powersgd(
         worker   E_i ← M_i − D
         replica  m ← μm + D,  x ← x − α(D + m)
 
-    for every tensor m × n; a filter is (out, all else). Tensors of one axis cross uncompressed in stage 1, and D is
-    their mean. If a column of Q becomes zero, the old one stays; otherwise P would always be zero.
+    for every tensor m × n; a filter is (out, all else). Other tensors cross uncompressed in stage 1, and D is their
+    mean. If a column of Q becomes zero, the old one stays; otherwise P would stay zero.
     State: M_i [of matrices] on every worker (`residual: local`: E_i); P and Q, D and m on every replica. E_i start at
     zero, Q standard normal from the run's seed, equal everywhere.
-    Wire: 32(Σ r(m + n) + tensors of one axis) bits each way.
+    Wire: 32(Σ r(m + n) + other tensors) bits each way.
     Source: Vogels, Karimireddy and Jaggi, PowerSGD: Practical Low-Rank Gradient Compression for Distributed
     Optimization, 2019 (arXiv 1905.13727), and its authors' code, which steps by D + m and also compresses embeddings
     and heads. If workers differ, E_i grows each round by G_i − mean_i G_i. With `residual: local` it does not, and x

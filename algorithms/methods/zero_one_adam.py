@@ -63,7 +63,7 @@ class Intermittent(ErrorFeedback):
 
 @dataclass(frozen=True, kw_only=True)
 class IntermittentAdam(Adam):
-    """Adam that updates v only in dense rounds. In others m is zero where v is."""
+    """Adam that updates v only in dense rounds. In others m is zero where v is zero."""
 
     schedule: Schedule
 

@@ -105,7 +105,10 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
             )
         if worker["memory"] is not None and not algorithm.uplink.mean_memory_suffices:
             kind = type(algorithm.uplink).__name__
-            raise ValueError(f"{change} a memory, and {kind} does not set mean_memory_suffices = True")
+            raise ValueError(
+                f"{change} a memory, and {kind} does not state that their mean suffices (mean_memory_suffices): "
+                f"start {before} ranks"
+            )
 
 
 def _server(optimizer: CompressedOptimizer, saved: "_Saved", ranks: int) -> dict[str, Tensor]:

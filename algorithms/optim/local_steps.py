@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
-from ..comm.gather_broadcast import check_not_alone, raise_lost_contact, warn_if_alone
+from ..comm.gather_broadcast import check_not_alone, convert_collective_errors, warn_if_alone
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm, as_dicts, from_dicts
 from ..core.bit_counter import BitCounter
@@ -88,7 +88,7 @@ class LocalSteps(torch.optim.Optimizer):
         self._wire = None
         if nodes:
             check_consistency(x.device, group, **self._identity(len(x)) | {"rank": "any"})
-            with raise_lost_contact():
+            with convert_collective_errors():
                 dist.broadcast(x, group=group, group_src=0)
             self._wire = ConsistentGatherBroadcast(self.algorithm, seed, nodes, period=self.algorithm.period)
         self._flat.write(x)

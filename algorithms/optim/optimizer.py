@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..comm.consistency import check_consistency, connect, digest_of_all, is_finite, may_step
-from ..comm.gather_broadcast import check_not_alone, raise_lost_contact, warn_if_alone
+from ..comm.gather_broadcast import check_not_alone, convert_collective_errors, warn_if_alone
 from ..comm.nodes import Nodes
 from ..compressors.shard import Shard
 from ..core.algorithm import Algorithm
@@ -144,7 +144,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         if self._nodes:
             same = self._identity(initial, flat) | {"rank": "any"}
             check_consistency(x.device, self._group, **same, replicated=self._replicated is not None)
-            with raise_lost_contact():
+            with convert_collective_errors():
                 dist.broadcast(x, group=self._group, group_src=0)
         flat.write(x)
         self._active, self._flat, self._initial = active, flat, initial  # _active: the groups that have coordinates

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ..core.algorithm import Algorithm
 from ..core.grouped import GroupedAlgorithms
-from ..registry import load_method, parameters, unknown_name
+from ..registry import explain_unknown_name, load_method, parameters
 from ..utils.words import check_words
 
 _TORCH_OPTIONS = (
@@ -64,7 +64,7 @@ def resolve_algorithm(
             raise ValueError(
                 f"eps={options[name]}: {_EPSILON}"
                 if name == "eps"
-                else unknown_name("option", name, dict.fromkeys([*own, *hyperparameters]))
+                else explain_unknown_name("option", name, dict.fromkeys([*own, *hyperparameters]))
             )
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
@@ -111,7 +111,7 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
     for name in group:
         is_own = any(name == known or name.startswith(f"{known}_") or name.endswith(f"_{known}") for known in names)
         if not is_own and get_close_matches(name, names, 1, cutoff=0.8):  # weight_decay_end is its own
-            raise ValueError(f"{name}={group[name]}: {unknown_name('option of a group', name, names)}")
+            raise ValueError(f"{name}={group[name]}: {explain_unknown_name('option of a group', name, names)}")
 
 
 def read_settings(groups: Iterable[Mapping[str, Any]], like: Mapping[str, Any]) -> Settings:

@@ -9,7 +9,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_common import FSDPMeshInfo, HSDPMeshInfo
 
 from ..comm.consistency import check_consistency, is_finite
-from ..comm.gather_broadcast import raise_lost_contact
+from ..comm.gather_broadcast import convert_collective_errors
 from ..comm.nodes import Nodes
 from ..core.algorithm import Algorithm
 from ..core.bit_counter import BitCounter
@@ -135,7 +135,7 @@ class _Hook:
 
     def _is_finite_in_all_shards(self, gradient: Tensor) -> bool:
         finite = torch.tensor(is_finite(gradient), dtype=torch.uint8, device=gradient.device)
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.all_reduce(finite, dist.ReduceOp.MIN, self.info.shard_process_group)
         return bool(finite)
 

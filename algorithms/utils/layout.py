@@ -57,7 +57,7 @@ def laid_out(tensors: Iterable[tuple[str, tuple[int, ...], Role]]) -> Layout:
 
 
 def vector_layout(sizes: Iterable[int]) -> Layout:
-    """Return the layout of tensors with only known sizes, as vectors."""
+    """Return the layout of tensors of known sizes and unknown shapes, as vectors."""
     return laid_out((f"tensor {number}", (size,), "vector") for number, size in enumerate(sizes))
 
 

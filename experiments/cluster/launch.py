@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from algorithms.comm.gather_broadcast import LostContact, raise_lost_contact
+from algorithms.comm.gather_broadcast import LostContact, convert_collective_errors
 from common.errors import RunError, UsageError
 from common.signals import handle
 from experiments.cluster.ranks import Group, Ranks, deadline, shares
@@ -129,7 +129,7 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
     try:
         # Neither a signal nor its own time-out reaches a thread that waits there. Nothing has to be saved yet.
         with (
-            raise_lost_contact(),
+            convert_collective_errors(),
             handle(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
             deadline(timeout + _PATIENCE, silence),
         ):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 
-from algorithms.comm.gather_broadcast import LostContact, raise_lost_contact
+from algorithms.comm.gather_broadcast import LostContact, convert_collective_errors
 from common.errors import RunError, UsageError, end_at_once
 
 Content = bytes | memoryview
@@ -127,7 +127,7 @@ class Group(Ranks):
 
     def any_before(self, mine: bool) -> bool:
         answer, flag = self._wait_for_answer(), torch.tensor(int(mine))
-        with raise_lost_contact():
+        with convert_collective_errors():
             self._pending = cast(dist.Work, dist.all_reduce(flag, dist.ReduceOp.MAX, async_op=True)), flag
         return answer
 
@@ -137,7 +137,7 @@ class Group(Ranks):
             return False
         asking, flag = self._pending
         self._pending = None
-        with raise_lost_contact():
+        with convert_collective_errors():
             asking.wait()
         return bool(flag)
 
@@ -155,7 +155,7 @@ class Group(Ranks):
     def _gather_objects(self, mine: Any) -> list[Any]:
         """Return every rank's object, in order of ranks."""
         said = [None] * self.size
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.all_gather_object(said, mine)
         return said
 
@@ -207,13 +207,13 @@ class Group(Ranks):
 
     def from_first(self, value: int) -> int:
         number = torch.tensor([value], dtype=torch.int64)
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.broadcast(number, src=0)
         return int(number)
 
 
 def _send(content: Content, rank: int) -> None:
-    with raise_lost_contact():
+    with convert_collective_errors():
         dist.send(torch.tensor([len(content)]), rank)
         if len(content):
             dist.send(torch.frombuffer(bytearray(content), dtype=torch.uint8), rank)
@@ -221,7 +221,7 @@ def _send(content: Content, rank: int) -> None:
 
 def _receive(rank: int) -> Content:
     size = torch.zeros(1, dtype=torch.int64)
-    with raise_lost_contact():
+    with convert_collective_errors():
         dist.recv(size, rank)
         content = torch.empty(int(size), dtype=torch.uint8)
         if len(content):

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import GatherBroadcast, broadcast, gather, raise_lost_contact
+from algorithms.comm.gather_broadcast import GatherBroadcast, broadcast, convert_collective_errors, gather
 from algorithms.comm.sharded_server import ShardedServer
 from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
@@ -54,7 +54,7 @@ class Torchrun(Cluster):
         if ranks_of_a_group > 1:
             within = timedelta(seconds=timeout)
             members = [ranks[leader : leader + ranks_of_a_group] for leader in leaders]
-            with raise_lost_contact():  # every rank must make all of them
+            with convert_collective_errors():  # every rank must make all of them
                 made = [cast(dist.ProcessGroup, dist.new_group([*one], within)) for one in (*members, leaders)]
             mine = rank // ranks_of_a_group
             self._inside, between = made[mine], made[-1]
@@ -68,7 +68,7 @@ class Torchrun(Cluster):
         if self.is_first:
             return mean_of(self._all_vectors(vectors))
         if self._leads:
-            with raise_lost_contact():
+            with convert_collective_errors():
                 dist.send(vectors.contiguous(), dst=0)
         return None
 
@@ -80,7 +80,7 @@ class Torchrun(Cluster):
             mean = torch.empty_like(gradients[..., 0, :])
         else:
             mean = mean_of(one for part in parts for one in part.unbind(-2))
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.broadcast(mean, group=self._inside, group_src=0)
         return mean.unsqueeze(-2)
 
@@ -89,7 +89,7 @@ class Torchrun(Cluster):
         yield from vectors.unbind(-2)
         for rank, count in [*self._groups.items()][1:]:
             theirs = vectors.new_empty(*vectors.shape[:-2], count, vectors.shape[-1])
-            with raise_lost_contact():
+            with convert_collective_errors():
                 dist.recv(theirs, src=rank)
             yield from theirs.unbind(-2)
 

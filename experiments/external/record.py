@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import raise_lost_contact
+from algorithms.comm.gather_broadcast import convert_collective_errors
 from algorithms.compressors import Compressor, Identity
 from algorithms.core.algorithm import Algorithm, Stage
 from algorithms.core.bit_counter import BitCounter
@@ -57,7 +57,7 @@ class ExternalTrainer(Trainer):
         """Return a trainer's rows. Bits up are the most that a worker sent, bits down the most that one received."""
         counted = self.cluster.collectives
         most = torch.tensor([counted.inputs.total(), counted.outputs.total()], device=self.task.device)
-        with raise_lost_contact():
+        with convert_collective_errors():
             dist.all_reduce(most, dist.ReduceOp.MAX)
         up, down = most.tolist()
         self.meter = BitCounter(8 * up, 8 * down, up + down)

@@ -1,4 +1,7 @@
-"""Every method, compressor and phase on a GPU that computes nothing: where tensors lie, and what waits for what."""
+"""Every method, compressor and phase on a GPU that computes nothing: where tensors lie, and what waits for what.
+
+Messages are also compared on a real GPU, if there is one.
+"""
 
 from __future__ import annotations
 

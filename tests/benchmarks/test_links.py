@@ -54,10 +54,10 @@ def test_the_model_worked_out_by_hand_and_its_table() -> None:
 
 
 def test_both_ends_of_a_link_get_the_rate_and_the_nodes_end_the_latency() -> None:
-    near, far = links.shape_link("near", "far", 100, 5)
+    near, far = links.link_commands("near", "far", 100, 5)
     assert near == "tc near root netem delay 5ms rate 100mbit limit 100000"
     assert far.startswith("tc far root tbf rate 100mbit burst 18028")
-    assert links.shape_link("near", "far", None, 0) == []
+    assert links.link_commands("near", "far", None, 0) == []
 
 
 @pytest.mark.slow

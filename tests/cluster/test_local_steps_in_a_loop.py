@@ -51,7 +51,7 @@ def trained(
     dtype: torch.dtype = torch.float64,
     group: dist.ProcessGroup | None = None,
 ) -> dict:
-    """This rank's x after every step, in a loop as anyone writes it; all objects may be made anew behind a step.
+    """This rank's x after every step, in a usual loop; after a step all objects may be created again.
 
     parts: the tensors of the network that each of several objects has.
     """

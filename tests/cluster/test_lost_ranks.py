@@ -76,7 +76,7 @@ def test_a_rank_that_dies_or_crashes(
     assert left.code == 1
     assert left.said.startswith("error: rank 1: ") == (rank == 0)
     assert _one_message(left.said, folder(run)), left.said
-    # Of the first rank that is killed nobody is there to say so.
+    # If rank 0 is killed, no process can set the status.
     assert status(folder(run))["status"] == ("running" if (do, rank) == (kill, 0) else "failed")
     go(*COMMAND, f"results_dir={run.results_dir}")  # all workers in one process, as none of those before had them
     assert f"resumed at round 4: {folder(run)}" in capsys.readouterr().err.replace("\n", "")

@@ -3,14 +3,16 @@
 One launch of three ranks goes through all cases; the group is whole after each, for all ranks raise.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-from cluster_support import LR, call_within, results_of, small_shards, watch
+from cluster_support import LR, call_within, results_of, small_shards, spawn, watch
 from small_network import count_bits, gradients, loss, network, simulate, vector
 from torch.nn.utils import vector_to_parameters
 
@@ -323,3 +325,21 @@ def test_a_step_is_two_messages_of_the_bytes_that_are_counted_and_a_fixed_header
             for t in range(1, STEPS + 1)
             for name, channel in (("gather", algorithm.uplink), ("broadcast", algorithm.downlink))
         ]
+
+
+def leaving() -> None:
+    """One rank refuses a state of something else and goes; what the other one then meets."""
+    dist.init_process_group("gloo")
+    training = Training()
+    try:
+        training.run(1, lambda training: training.optimizer.load_state_dict({"state": {}, "param_groups": []}))
+    finally:
+        if dist.get_rank() == 1:
+            os._exit(3)
+
+
+@pytest.mark.slow
+def test_a_rank_that_refused_its_state_is_not_waited_for(tmp_path: Path) -> None:
+    stayed, left = spawn(tmp_path, 2, leaving)
+    assert (stayed.code, left.code) == (1, 3)
+    assert "LostContact" in stayed.said

@@ -104,7 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, context: Callable) -> Path:
 
 @pytest.fixture(scope="module")
 def saved(folder: Path, context: Callable) -> list[dict]:
-    """What the three ranks came to that saved it."""
+    """Results of the three ranks that save the checkpoint."""
     return results_of(folder, SAVED, partial(call_within, context, saving, folder))
 
 

@@ -13,7 +13,13 @@ from run_support import go, rows, timeless
 from torch import Tensor
 
 from algorithms.comm import sharded_server
-from algorithms.comm.gather_broadcast import GatherBroadcast, LostContact, from_bytes, raise_lost_contact, to_bytes
+from algorithms.comm.gather_broadcast import (
+    GatherBroadcast,
+    LostContact,
+    convert_collective_errors,
+    from_bytes,
+    to_bytes,
+)
 from algorithms.compressors import shard
 from algorithms.compressors.base import payload_bytes, tensors
 from experiments.cluster.torchrun import Torchrun
@@ -27,10 +33,10 @@ from experiments.training.build import build_algorithm, build_task
 def test_what_a_failed_collective_says() -> None:
     with (
         pytest.raises(LostContact, match=r"^NCCL error, remote error: socket closed$"),
-        raise_lost_contact(),
+        convert_collective_errors(),
     ):
         raise RuntimeError("NCCL error, remote error\nncclRemoteError: a peer.\nLast error:\nsocket closed\n")
-    with pytest.raises(torch.OutOfMemoryError), raise_lost_contact():
+    with pytest.raises(torch.OutOfMemoryError), convert_collective_errors():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 

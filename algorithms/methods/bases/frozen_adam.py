@@ -15,8 +15,8 @@ class FrozenAdam(Adam):
     """Adam for `warmup` rounds, then momentum with a fixed preconditioner: the steps of `onebit_adam`.
 
     floor: after the warm-up the step is x ← x − α·m/√max(v, floor).
-    mask: after the warm-up m is zero where v is, because one bit cannot code zero momentum of coordinates without
-    gradient (DeepSpeed's momentum mask).
+    mask: after the warm-up m is zero where v is zero, because one bit cannot code zero momentum of coordinates
+    without gradient (DeepSpeed's momentum mask).
     """
 
     warmup: int

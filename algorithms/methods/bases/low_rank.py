@@ -138,7 +138,7 @@ class _Averaging:
 
 
 class LeftFactor(_Averaging):
-    """The first exchange: M_i Q and all coordinates outside matrices."""
+    """The first exchange: M_i Q and all uncompressed coordinates."""
 
     def message_size(self, d: int) -> int:
         return self.method.factor_size(rows=True) + d - sum(block.size for block in self.method.compressed)
