@@ -46,7 +46,7 @@ ALGORITHMS = {
 }
 REFUSED = {
     "quantized_adam": (quantized_adam(TopK(k=5)), "every worker has moments of its own gradients"),
-    "own": (Algorithm(Own(ScaledSign()), dense(), SGD()), "every worker has a memory, and Own does not set"),
+    "own": (Algorithm(Own(ScaledSign()), dense(), SGD()), "every worker has a memory, and Own does not state"),
 }
 CASES = {name: (algorithm, False) for name, algorithm in ALGORITHMS.items()}
 CASES |= {name: (algorithm, False) for name, (algorithm, _) in REFUSED.items()}
