@@ -42,7 +42,7 @@ from experiments.tasks.logreg import LogisticRegression
 
 pytestmark = pytest.mark.slow
 
-CODES = Path(os.environ.get("REFERENCE_CODES", ""))
+CODES = Path(os.environ.get("REFERENCE_CODES", "no clones"))
 DATA = Path(os.environ.get("DATA_DIR", ""))
 
 
