@@ -52,7 +52,7 @@ def refuse_links(folder: Path, *below: str) -> None:
 
 
 def remove_partial_files(files: Iterable[Path]) -> None:
-    """Remove the temporary files that killed processes left. Those of processes alive on this machine stay."""
+    """Remove temporary files of killed processes. Processes alive on this machine keep theirs."""
     for file in files:
         writer = re.fullmatch(r"\..+\.(\d+)-[0-9a-f]{32}\.tmp", file.name)
         if writer and (int(writer[1]) == os.getpid() or not _is_alive(int(writer[1]))):

@@ -25,7 +25,7 @@ def markov(
     size = len(ALPHABET)
     limits = transition_probabilities(seed).cumsum(-1)
     draws = generator(seed, "markov text").random(length)
-    codes = np.zeros(length + 2, np.uint8)  # after two spaces, which are not part of it
+    codes = np.zeros(length + 2, np.uint8)  # after two spaces, which are left out below
     for place, draw in enumerate(draws, start=2):
         row = limits[codes[place - 2], codes[place - 1]]
         codes[place] = min(np.searchsorted(row, draw, side="right"), size - 1)  # rounding may leave the sum below 1

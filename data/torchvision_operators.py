@@ -16,7 +16,7 @@ try:
 except RuntimeError as error:
     if "operator torchvision::nms does not exist" not in str(error):
         raise
-    _library = torch.library.Library("torchvision", "FRAGMENT")  # its declarations last as long as it
+    _library = torch.library.Library("torchvision", "FRAGMENT")  # deleting it would undo its declarations
     for name in ("nms", "qnms"):
         _library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     # The failed import leaves some of its submodules behind, without a package that knows them.

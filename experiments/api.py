@@ -59,7 +59,7 @@ def compare(*overrides: str, **settings: Any) -> Results:
 def load(
     results_dir: str | Path = "results", study: str = "", task: Names = "", algorithm: Names = "", seed: Names = ""
 ) -> Results:
-    """Return the rows of the finished runs below a folder, or only those of a study, task, algorithm or seed.
+    """Return the rows of the finished runs below a folder. Give a study, task, algorithm or seed to choose some.
 
     Damaged and unfinished runs are left out with a notice on standard error. Raises UsageError if no run is left.
     """

@@ -84,7 +84,8 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     places, rest = split([word for word in given if word.partition("=")[0] not in (*_OWN, *LAUNCH)], UNCHANGING)
     for word in split(rest, _METHOD)[1]:
         raise UsageError(
-            f"{word}: the track fixes this; you may set keys of {', '.join(_METHOD)}, and keys that keep numbers"
+            f"{word}: the track fixes this; set keys of {', '.join(_METHOD)}, and keys that change no numbers, "
+            "such as jobs and results_dir"
         )
     if "name" in asked and len(algorithms) > 1:
         raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")

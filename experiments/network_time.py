@@ -15,9 +15,9 @@ network.inside_bandwidth, network.inside_latency     of links inside groups of w
 task, algorithm, seed, study      choose among the runs, several separated by commas
 results_dir     where the runs lie
 
-Nothing is trained. Computing time is a worker's measured share, bits are counted, and rounds are those of the run
-with its own number of workers (docs/reports.md has the formulas). Each method has its fastest step size on that
-network. Lines below the table give the bandwidths at which each compressed method beats every uncompressed one.
+Nothing is trained. Bits and rounds come from the runs, at their own number of workers. Computing time is one worker's
+share of the measured time (docs/reports.md has the formulas). Each method has its fastest step size on that network.
+Lines below the table give the bandwidths at which each compressed method beats every uncompressed one.
 """
 
 import math

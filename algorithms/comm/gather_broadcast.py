@@ -189,5 +189,5 @@ def from_bytes(message: Tensor, like: Payload, lead: int) -> Payload:
 
 
 def nbytes(payload: Payload, lead: int) -> int:
-    """Return the bytes of one message of a payload whose tensors share `lead` leading axes."""
+    """Return the bytes of one message. All tensors of the payload share `lead` leading axes."""
     return sum(math.prod(tensor.shape[lead:]) * tensor.element_size() for tensor in tensors(payload))

@@ -345,7 +345,7 @@ class Algorithm:
         self.update.check(d)
 
 
-def memory_size(algorithm: Algorithm, x: Tensor) -> float:
+def numbers_per_coordinate(algorithm: Algorithm, x: Tensor) -> float:
     """Return how many numbers per coordinate a worker keeps between rounds, besides the model x [d] and its gradient.
 
     A worker's own model counts. Unread vectors are expanded zeros and do not count.

@@ -107,5 +107,5 @@ class Participation:
 
 @lru_cache(maxsize=64)  # a round asks several times, also for earlier rounds
 def _heads(seed: int, chance: float, workers: int, t: int) -> frozenset[int]:
-    """Return the workers whose coin shows heads in round t."""
+    """Return the workers that toss heads in round t."""
     return frozenset(i for i in range(workers) if shows_heads(chance, seed, "coin", t, i))

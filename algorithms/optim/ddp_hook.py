@@ -89,7 +89,7 @@ class CompressedGradients:
         return self._mean.meter
 
     def take_bucket(self, bucket: GradBucket) -> Future[Tensor]:
-        """Take a bucket of gradients from DDP, whose order is equal on all ranks. The last one starts the round.
+        """Take a bucket of gradients from DDP, in the same order on all ranks. The last one starts the round.
 
         Raises ValueError if DDP has other parameters than the hook, Disagreement if ranks differ in parameters or
         round, and LostContact if another rank is gone.

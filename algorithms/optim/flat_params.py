@@ -51,7 +51,7 @@ class Flat:
             )
 
     def gradient_flags(self) -> int:
-        """Return an integer whose bit i is set if parameter i has a gradient. A parameter frozen later has none."""
+        """Return a bit mask: bit i tells whether parameter i has a gradient. A parameter frozen later has none."""
         return sum(1 << number for number, param in enumerate(self.params) if _has_gradient(param))
 
     def read(self, master: Tensor | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from .flat_params import Flat
 
 
 def round_state(state_dict: Any) -> Any:
-    """Return a CompressedOptimizer's own state from a torch state dict, in which one parameter's entry has it."""
+    """Return a CompressedOptimizer's own state from a torch state dict. One parameter's entry holds it."""
     states = state_dict.get("state") if isinstance(state_dict, dict) else None
     each = states.values() if isinstance(states, dict) else ()
     return next((state for state in each if isinstance(state, dict) and "of" in state), None)

@@ -55,7 +55,7 @@ class Ranks:
         return self.rank == 0
 
     def ids(self, workers: int, groups: int | None = None) -> range:
-        """Return this rank's workers out of n: neighbours, after those of the ranks before it.
+        """Return this rank's workers out of n. Ranks take consecutive workers, in order of rank.
 
         Raises UsageError if ranks cannot share the groups.
         """

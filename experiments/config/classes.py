@@ -30,7 +30,7 @@ class Classes:
         self.packages = (*PACKAGES, *packages)
 
     def find(self, node: Node, path: str, kind: Any = None) -> Callable[..., Any]:
-        """Import a node's `_target_`, and check its options and those of nodes within it. Nothing is called.
+        """Import a node's `_target_`, and check its options, also within nested nodes. Nothing is called.
 
         path: the node's place in the configuration. kind: the class that the target must create, or several as a
         union; None: any. A function's return annotation says what it creates. Options and inner nodes must fit the

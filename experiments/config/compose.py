@@ -189,7 +189,7 @@ def parse(text: str) -> Override:
 
 
 def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split overrides into those of these keys and the keys below them, and all others. Raises UsageError."""
+    """Split overrides: first all of these keys and the keys below them, then the others. Raises UsageError."""
     ours: list[str] = []
     rest: list[str] = []
     known = set(keys)

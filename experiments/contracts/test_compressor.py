@@ -262,7 +262,7 @@ def check_inputs(compressor: Compressor, check: Callable[[Tensor], None], among:
 
 @cache
 def sizes(compressor: Compressor) -> list[int]:
-    """Return the numbers of coordinates to test, ascending: those of SIZES, or else the least that is accepted."""
+    """Return the numbers of coordinates to test, ascending: all accepted SIZES, or else the least accepted number."""
     found = []
     for d in (*SIZES, *range(2, 4096)):
         if found and d not in SIZES:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from algorithms.core.algorithm import memory_size
+from algorithms.core.algorithm import numbers_per_coordinate
 from algorithms.core.bit_counter import BitCounter, as_number
 from common.errors import UsageError
 from experiments.config.compose import roots
@@ -74,7 +74,11 @@ def tasks_of(runs: Iterable[RunConfig]) -> dict[str, tuple[RunConfig, Task]]:
 def memory(tasks: Mapping[str, tuple[RunConfig, Task]]) -> float:
     """Numbers per coordinate that a worker keeps between rounds besides the model, the most of these tasks."""
     return round(
-        max(memory_size(build_algorithm(run, layout_of(task)), task.start()) for run, task in tasks.values()), 2
+        max(
+            numbers_per_coordinate(build_algorithm(run, layout_of(task)), task.start())
+            for run, task in tasks.values()
+        ),
+        2,
     )
 
 

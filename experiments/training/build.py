@@ -98,7 +98,7 @@ def participation_of(run: RunConfig, algorithm: Algorithm) -> Participation | No
 
 
 def build_task(run: RunConfig, ranks: Ranks | None = None) -> Task:
-    """Load a task's data, share them over the workers, and build it for those of this rank. Raises LostContact."""
+    """Load a task's data, share them over all workers, and build it for this rank's workers. Raises LostContact."""
     ranks, classes, task = ranks or Ranks(), Classes(run.packages), as_node(run.task)
     n, ids = run.cluster.workers, ranks.ids(run.cluster.workers, run.cluster.groups)
     place = {"device": torch.device(device_of(run, ranks.local_rank))}
@@ -124,7 +124,7 @@ def device_of(run: RunConfig, local_rank: int = 0) -> str:
         return wanted
     if not torch.cuda.is_available():
         raise UsageError("device=cuda: torch sees no CUDA GPU here; take device=cpu, or a torch built for your GPU")
-    # srun may show each task only its own GPUs, from 0. The ranks of a torchrun share those of its task.
+    # srun may show each task only its own GPUs, from 0. All ranks of one torchrun share its task's GPUs.
     if "SLURM_GPUS_PER_TASK" in os.environ and "TORCHELASTIC_RUN_ID" not in os.environ:
         local_rank %= torch.cuda.device_count()
     if local_rank >= torch.cuda.device_count():

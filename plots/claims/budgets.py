@@ -268,7 +268,7 @@ def _gets_as_far(metric: str, mine: float, theirs: float, alike: float) -> bool:
 
 
 def _format_pair(metric: str, mine: float, theirs: float, alike: float) -> str:
-    """Both numbers as text, with enough digits to show whether one is as good as the other."""
+    """Format both numbers with enough digits to show whether they are equally good."""
     if math.isnan(mine) or math.isnan(theirs):
         return " against ".join("–" if math.isnan(value) else f"{value:.3g}" for value in (mine, theirs))
     side = _gets_as_far(metric, mine, theirs, alike)

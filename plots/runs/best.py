@@ -87,7 +87,7 @@ def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None
 
 
 def find_edges(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Find the tasks and methods whose `best` step size is the least or greatest of several tried."""
+    """Find the tasks and methods where the `best` step size is the least or greatest of several tried."""
     found = []
     for key, rows in frame.groupby(["task", "algorithm"], sort=False):
         tried, best = rows["lr"], rows.loc[rows["best"], "lr"]

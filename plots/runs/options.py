@@ -11,5 +11,5 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def replace(self, **values: object) -> Self:
-        """Return a copy with other values, which are validated. Raises pydantic.ValidationError."""
+        """Return a copy with other values, validated. Raises pydantic.ValidationError."""
         return self.model_validate({**dict(self), **values})
