@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..utils.seeding import MessageKey
+from .base import Compressor
 from .flags import gather_ragged, ragged_indices
 from .shard import Shard, whole_shard
 from .top_k import Sparsifier
@@ -59,6 +60,9 @@ class RandomK(Sparsifier):
 
     def bits(self, d: int) -> int:
         return 32 * self.count(d) + 64
+
+    def pi(self, d: int) -> float:
+        return Compressor.pi(self, d) if self.unbiased else super().pi(d)  # unbiased has none
 
     def omega(self, d: int) -> float:
         return d / self.count(d) - 1 if self.unbiased else super().omega(d)

@@ -180,6 +180,9 @@ class UniformQuantize(ScaledCodes):
         _check_bits("uniform_quantize", bits, 16)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
 
+    def pi(self, d: int) -> float:
+        return 1 / d
+
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         return shares.mul_(self.top).round_()
 
@@ -205,6 +208,9 @@ class LogQuantize(ScaledCodes):
     ) -> None:
         _check_bits("log_quantize", bits, 8)
         object.__setattr__(self, "width", bits)  # the class is frozen, and a field `bits` would hide the method
+
+    def pi(self, d: int) -> float:
+        return 1 / d
 
     def _levels(self, shares: Tensor, shard: Shard, key: MessageKey | None) -> Tensor:
         size = shares.abs()

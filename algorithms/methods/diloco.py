@@ -32,9 +32,9 @@ def diloco(
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
     set x_i ← (1 − a)x_i + ax on it (Streaming DiLoCo, `bases.streaming`).
     Source: Douillard et al., DiLoCo: Distributed Low-Communication Training of Language Models, 2023 (arXiv
-    2311.08105), with H = 500 for 88,000 rounds. With C it is the compressed DiLoCo of Thérien et al., MuLoCo, 2025
-    (arXiv 2505.23725). Their code also multiplies Δ by η before C, and compresses the mean without a memory. With
-    η = 1 and μ = 0 it is local SGD.
+    2311.08105), with H = 500, for 64,000 rounds after 24,000 of pre-training. With C it is the compressed DiLoCo of
+    Thérien et al., MuLoCo, 2025 (arXiv 2505.23725). Their code also multiplies Δ by η before C, and compresses the
+    mean without a memory. With η = 1 and μ = 0 it is local SGD.
     Differences: EXO Gym exchanges in inner steps H+1, 2H+1, …; here in H, 2H, …. Evaluations measure the x of the
     last exchange.
     """

@@ -26,6 +26,7 @@ class EF21Muon(ServerModel):
     dense_start: bool
     lr: Any = None  # of the current round
 
+    signal_estimates_mean = False  # the signal is a step of the model
     needs_all = ""
 
     def __post_init__(self) -> None:

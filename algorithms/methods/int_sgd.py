@@ -24,6 +24,7 @@ class IntSGD(Algorithm):
     beta: float
 
     is_coordinatewise = False  # a depends on all coordinates
+    signal_estimates_mean = False  # workers send a·g
     needs_all = ""
 
     def __post_init__(self) -> None:

@@ -30,10 +30,11 @@ def sparseloco(
         server   z = mean_i c_i;  with `aggregate: senders` every coordinate's mean over those that sent it
         replica  x ← x − ηz,  x_i ← x
 
-    State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x [d]. n = `workers`.
+    State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x and b [d], of which b is
+    unused. n = `workers`.
     Wire: in rounds that H divides one message of C up; down the coordinates that any worker sent, at most
     nk of a chunk of s, at 32 + ⌈log₂ s⌉ bits each. All at 32d bits, if that is not more. 0 in the other rounds. `d`
-    is the run's; without it, the choice is for whole chunks.
+    is the run's; without it, the choice is for whole chunks. Fragments all take the choice for d.
     Fragments: with `fragments` one of P parts of the model is exchanged every H/P rounds, and τ rounds later workers
     set x_i ← (1 − a)x_i + ax on it (Streaming DiLoCo, `bases.streaming`).
     Source: Sarfi, Thérien, Lidin and Belilovsky, Communication Efficient LLM Pre-training with SparseLoCo, 2025

@@ -155,8 +155,8 @@ def zero_one_adam(
                                 x ← x + z/(√v + ε),  x_i ← x,  m_i ← −z/Σα
                                 (J = 1, and min(H, 2J) after `stretch` rounds each)
 
-    Σα is over the rounds since the last exchange. Where v = 0, m, m_i and z are zero: only λ moves such a coordinate,
-    also in local steps. With κ ≥ T_v the first T_v rounds are Adam's.
+    Σα is over the rounds since the last exchange. Where v = 0, m, m_i and z are zero. Up to T_v only λ moves such a
+    coordinate; after T_v every exchange undoes that. With κ ≥ T_v the first T_v rounds are Adam's.
     State: δ_i, m_i and x_i [d] and Σα on every worker, δ_s [d] on the server, both δ zero at T_v; m, v and x [d] on
     every replica.
     Wire: 32d bits each way in rounds that learn v. One message of C each way in the others up to T_v, and in
@@ -167,6 +167,8 @@ def zero_one_adam(
     Differences: One server holds δ_s; there all workers do. A resumed run keeps its intervals, no first gradient is
     dropped, v is never learnt after T_v, and m, m_i and z are zero where v is.
     """
+    if stretch <= 0:
+        raise ValueError(f"stretch={stretch}: must be a number of rounds, at least 1, or a share of them above 0")
     schedule = Schedule(
         freeze=warmup_rounds(warmup, rounds),
         kappa=kappa,

@@ -19,7 +19,7 @@ and a head gives the output. Biases and the scales of norms are vectors."""
 class Block:
     """A parameter tensor: the coordinates `offset` to `offset + size` of a vector, in index order.
 
-    As a matrix it has m rows, the first axis, and n columns, all other axes together.
+    As a matrix it has m rows, the first axis, and n columns, all other axes together. A scalar has one row.
     """
 
     name: str
@@ -33,11 +33,11 @@ class Block:
 
     @property
     def rows(self) -> int:
-        return self.shape[0]
+        return self.shape[0] if self.shape else 1
 
     @property
     def columns(self) -> int:
-        return self.size // self.shape[0]
+        return self.size // self.rows
 
     def view(self, vectors: Tensor) -> Tensor:
         """View its part of vectors [..., d] as matrices [..., m, n]."""
@@ -49,9 +49,11 @@ Layout = tuple[Block, ...]
 
 
 def laid_out(tensors: Iterable[tuple[str, tuple[int, ...], Role]]) -> Layout:
-    """Return the layout of consecutive tensors, each given by name, shape and role."""
+    """Return the layout of consecutive tensors, each given by name, shape and role. Empty ones are left out."""
     blocks: list[Block] = []
     for name, shape, role in tensors:
+        if not prod(shape):
+            continue
         blocks.append(Block(name, tuple(shape), role, blocks[-1].offset + blocks[-1].size if blocks else 0))
     return tuple(blocks)
 

@@ -30,7 +30,7 @@ class LogisticRegression:
 
     `workers` is n, and `ids` are those of this process, neighbours in ascending order; None for all. Batches are
     drawn without replacement. `step_unit=theory` is the largest step size that the method is proven for with full
-    gradients, on these data and with this compressor. Methods without a proof take EF21's.
+    gradients, on these data and with this compressor. Methods without a proof take EF21's, and so does EF21-SGDM.
     Raises ValueError or UsageError if the data cannot be shared over the workers.
     """
 

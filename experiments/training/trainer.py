@@ -188,7 +188,10 @@ class Trainer:
         replica = self.state.replica
         # Of a copy: the order of a sum depends on alignment and strides, which differ between processes.
         found = {"mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1)}
-        for name, vector in (("aggregate_error", aggregate), ("signal_error", replica.signal)):
+        vectors = {"aggregate_error": aggregate}
+        if self.cluster.algorithm.signal_estimates_mean:
+            vectors["signal_error"] = replica.signal
+        for name, vector in vectors.items():
             if vector.shape == mean.shape:  # a server that sees factors alone has no aggregate
                 found[name] = torch.linalg.vector_norm(vector - mean, dim=-1)
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)

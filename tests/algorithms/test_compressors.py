@@ -332,6 +332,7 @@ class Listed(Identity):
 
 test_nonsense_is_refused = refusals(
     (lambda: TopK(k=0), "k=0"),
+    (lambda: RandomK(k=3, unbiased=True).pi(30), "has no known contraction constant"),
     (lambda: TopK(index_bits=16), "index_bits=16: must be 'packed' or 'elias_fano' or 32"),  # type: ignore
     (lambda: ScaledSign("linf"), "norm='linf': must be 'l1' or 'l2'"),  # type: ignore
     (lambda: TopK(ratio=1.5), "ratio=1.5"),

@@ -176,6 +176,11 @@ def test_what_is_compared_is_what_workers_wanted_to_send(method, tmp_path):
     assert 0 < last["signal_error"] < 1e-3
 
 
+def test_a_signal_in_units_of_its_own_has_no_error(tmp_path):
+    path = go("task=logreg/breast_cancer", "algorithm=int_sgd", "rounds=2", "eval_every=1", f"results_dir={tmp_path}")
+    assert ERRORS - rows(path)[-1].keys() == {"signal_error"}
+
+
 IMAGES = (
     "task=digits", "rounds=3", "eval_every=1", "cluster.workers=2", "device=cpu", "task.batch_size=8",
     "task.rows=64", "task.precision=float32",
