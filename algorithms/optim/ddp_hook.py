@@ -46,6 +46,7 @@ class CompressedGradients:
         given = list(params)
         if any(isinstance(param, dict) for param in given):
             raise ValueError("the hook takes parameters, not parameter groups: give it ddp_model.parameters()")
+        self._names = [param[0] for param in given if not isinstance(param, Tensor)]
         self._given = [param if isinstance(param, Tensor) else param[1] for param in given]
         self._flat = Flat(self._given)
         algorithm = with_partition(algorithm, partition, self._flat.sizes)
@@ -64,7 +65,7 @@ class CompressedGradients:
         self._flat = Flat(self._given)
         self._place = dict(zip(self._flat.params, self._flat.slices(), strict=True))
         self._gradient = self._flat.zeros()
-        alike = self._identity() | {"rank": "any"}
+        alike = self._identity() | {"rank": "any", "names": self._names}
         check_consistency(self._flat.device, self._groups[0], **alike)
         # DDP calls no hook for parameters converted after its construction. Ranks would silently drift apart.
         alive = weakref.ref(self)  # the parameter outlives the hook
@@ -100,6 +101,9 @@ class CompressedGradients:
         for param, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
             if param not in self._place:
                 raise ValueError("DDP has a parameter that the hook was not given: give it ddp_model.parameters()")
+            # DDP's buckets hold dense parameters in memory order, and `gradients` reads them as if contiguous.
+            if not param.is_contiguous() and torch.empty_like(param, device="meta").stride() == param.stride():
+                gradient = gradient.as_strided(param.shape, param.stride())
             self._gradient[self._place[param]] = gradient.reshape(-1)
             self._found[param] = gradient
         self._ready.append((bucket.buffer(), future))
@@ -174,7 +178,7 @@ def compressed(
 
     Raises ValueError for other algorithms, an unknown name or option, no parameters, dtypes or devices that do not
     fit into one vector, and a compressor that cannot take so few coordinates. Raises Disagreement if ranks differ in
-    algorithm, seed or parameter shapes, and LostContact.
+    algorithm, seed, or shapes or names of parameters, and LostContact.
     """
     algorithm = resolve_method(algorithm, options)
     return CompressedGradients(

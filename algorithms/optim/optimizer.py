@@ -71,7 +71,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
     parameters are float32. docs/optimizer.md has clipping, schedulers and GradScaler.
 
     Raises ValueError for parameters, options or a step size that cannot be used. Raises Disagreement if ranks differ
-    in algorithm, seed or parameter shapes, and LostContact if another rank is gone.
+    in algorithm, seed, or shapes or names of parameters, and LostContact if another rank is gone.
     """
 
     def __init__(
@@ -142,7 +142,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         current = with_settings(initial, settings)
         x = flat.read()
         if self._nodes:
-            same = self._identity(initial, flat) | {"rank": "any"}
+            names = [group.get("param_names") for group in self.param_groups]
+            same = self._identity(initial, flat) | {"rank": "any", "names": names}
             check_consistency(x.device, self._group, **same, replicated=self._replicated is not None)
             with convert_collective_errors():
                 dist.broadcast(x, group=self._group, group_src=0)

@@ -195,6 +195,8 @@ def everything() -> dict:
     group = dist.new_group([1])
     results["group"] = in_group(group) if dist.get_rank() else error_of(partial(in_group, group))
     results["start"] = error_of(partial(compressed, network().parameters(), SIGN, seed=dist.get_rank()))
+    named = [(f"{name} of rank {dist.get_rank()}", param) for name, param in network().named_parameters()]
+    results["names"] = error_of(partial(compressed, named, SIGN))
     results["back"] = error_of(back)
     results["lost"] = error_of(lost)
     results["drift"] = error_of(partial(trained, SIGN, befalls=drift))
@@ -270,6 +272,20 @@ def test_memories_are_float32_where_parameters_are_shorter(ranks: list[dict]) ->
     torch.testing.assert_close(found["x"].double(), harness(SIGN), rtol=0, atol=LR / 5)
 
 
+@pytest.mark.parametrize("as_view", [False, True])
+def test_memories_and_means_are_in_index_order_in_any_memory_format(as_view: bool) -> None:
+    with group_of_one():
+        for net in (nets := [network(), network()]):
+            nets[1][0].weight.data = nets[1][0].weight.data.mT.contiguous().mT  # pyright: ignore
+            model = DistributedDataParallel(net, gradient_as_bucket_view=as_view)
+            model.register_comm_hook(*(hook := compressed(net.parameters(), SIGN)))
+            loss(model, 0).backward()
+            net.memory = hook[0]._mean._worker.memory  # pyright: ignore
+        del model
+    torch.testing.assert_close(nets[1].memory, nets[0].memory)
+    torch.testing.assert_close(nets[1][0].weight.grad, nets[0][0].weight.grad)  # pyright: ignore
+
+
 def test_a_hook_that_is_gone_checks_nothing() -> None:
     net = network()
     with group_of_one():
@@ -285,6 +301,7 @@ def test_a_hook_that_is_gone_checks_nothing() -> None:
     ("name", "said"),
     [
         ("start", "Disagreement: step 0: rank 1 differs from the others in seed: "),
+        ("names", "Disagreement: step 0: rank 1 differs from the others in names: "),
         ("back", "Disagreement: step 3: rank 1 differs from the others in round: "),
         ("lost", "ValueError: contact was lost during a round, so this state is incomplete"),
         ("drift", f"Disagreement: step {AT}: rank 1 differs from the others in x: "),

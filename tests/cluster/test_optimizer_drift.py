@@ -46,7 +46,8 @@ class Training:
     def __init__(self, algorithm: object = SIGN, seed: int = 3, **options: object) -> None:
         alike, dtype = options.get("replicated"), torch.float64 if options.get("double") else torch.float32
         self.net = network(0 if alike else dist.get_rank(options.get("group")), dtype)
-        parameters = list(self.net.parameters())[:: -1 if options.get("reversed") else 1]
+        named = [(f"{options.get('prefix')} {name}", param) for name, param in self.net.named_parameters()]
+        parameters = named[:: -1 if options.get("reversed") else 1]
         more = {"replicated": self.net} if alike else {"process_group": options.get("group")}
         parameters = parameters[:2] if alike else parameters
         if options.get("grouped"):
@@ -158,6 +159,7 @@ SKIPS = {
     "scaler": (partial(poison, float("inf")), torch.amp.GradScaler),  # pyright: ignore
 }
 STARTS = {"seed": {"seed": 4}, "algorithm": {"algorithm": DENSE}, "shapes": {"reversed": 1}, "dtype": {"double": 1}}
+STARTS["names"] = {"prefix": 1}
 
 
 def everything() -> dict:
