@@ -7,6 +7,7 @@ never sent: u ← u + λx on the replica, or x ← x − αλx if `decoupled` (A
 from abc import ABC, abstractmethod
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
@@ -67,8 +68,8 @@ class Update(ABC):
 
     def __post_init__(self) -> None:
         check_words(type(self), vars(self))
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
+        if not 0 <= self.weight_decay < inf:
+            raise ValueError(f"weight_decay={self.weight_decay}: must be finite and not negative")
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the settings that may change in every round, by torch's names for them."""
@@ -157,7 +158,7 @@ class Adaptive(Update):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "beta1", "beta2")
-        if self.nu <= 0:
+        if not self.nu > 0:  # also nan
             raise ValueError(f"nu={self.nu}: must be positive, or a coordinate without gradient divides 0 by 0")
 
     def hyperparameters(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Quantized Adam with error feedback: local Adam steps go up, quantized weights come down."""
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Literal, Self
 
 from torch import Tensor
@@ -26,10 +27,10 @@ class QuantizedAdam(ServerModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "beta", "theta")
-        if self.eps <= 0:
+        if not self.eps > 0:  # also nan
             raise ValueError(f"eps={self.eps}: must be positive, or a coordinate without gradient divides 0 by 0")
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay={self.weight_decay}: must not be negative")
+        if not 0 <= self.weight_decay < inf:
+            raise ValueError(f"weight_decay={self.weight_decay}: must be finite and not negative")
 
     def hyperparameters(self) -> dict[str, Any]:
         return {"weight_decay": self.weight_decay, "betas": (self.beta, self.theta)}

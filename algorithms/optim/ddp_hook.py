@@ -49,7 +49,7 @@ class CompressedGradients:
         self._names = [param[0] for param in given if not isinstance(param, Tensor)]
         self._given = [param if isinstance(param, Tensor) else param[1] for param in given]
         self._flat = Flat(self._given)
-        algorithm = with_partition(algorithm, partition, self._flat.sizes)
+        algorithm = with_partition(algorithm, partition, [param.shape for param in self._flat.params])
         self.algorithm = check_sends_gradients(algorithm, sum(self._flat.sizes))
         self.seed, self._scaler, self._groups = seed, scaler, (process_group, intra_group)
         self._ready: list[tuple[Tensor, Future]] = []  # DDP's buckets of this round

@@ -4,8 +4,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from itertools import accumulate
+from math import prod
 from typing import Any, NoReturn
 
 import torch
@@ -21,6 +22,7 @@ from ..core.bit_counter import BitCounter, GroupedBitCounter
 from ..core.grouped import GroupedAlgorithms, seed_of_part
 from ..core.grouped import States as PartStates
 from ..core.tiles import States, TiledStates, supports_tiles
+from ..registry import parameters
 from .flat_params import Flat, FlatView
 from .optimizer_state import (
     check_names,
@@ -98,6 +100,8 @@ class CompressedOptimizer(torch.optim.Optimizer):
         self._replicated = replicated if isinstance(replicated, torch.nn.Module | None) else list(replicated)
         if options.get("workers", self.workers) != self.workers:
             raise ValueError(f"workers={options['workers']}: there are {self.workers} workers")
+        own = parameters(algorithm) if isinstance(algorithm, str) else []
+        self._common = {*own, *(field.name for field in fields(self.algorithm))}  # the method's, for all groups
         self._has_started = False
         self._group_algorithms: list[Algorithm] = []
         defaults = {"lr": lr, **hyperparameters}
@@ -116,7 +120,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
         algorithm = self.algorithm
         if "compressor" in group:
             algorithm = algorithm.with_compressor(group.pop("compressor"))
-        check_group(group, self._settable)
+        check_group(group, self._settable, self._common)
         super().add_param_group(group)
         self._group_algorithms.append(algorithm)
         if self._has_started:
@@ -131,10 +135,10 @@ class CompressedOptimizer(torch.optim.Optimizer):
         groups = [[param for param in group["params"] if param.requires_grad] for group in self.param_groups]
         active = [number for number, params in enumerate(groups) if any(param.numel() for param in params)]
         flat = Flat([param for group in self.param_groups for param in group["params"]])
-        of_params = {number: [param.numel() for param in groups[number]] for number in active}
-        sizes = tuple(map(sum, of_params.values()))
+        shapes = {number: [param.shape for param in groups[number]] for number in active}
+        sizes = tuple(sum(map(prod, of_group)) for of_group in shapes.values())
         algorithms = (
-            with_partition(self._group_algorithms[number], self._partition, of_params[number]) for number in active
+            with_partition(self._group_algorithms[number], self._partition, shapes[number]) for number in active
         )
         initial = GroupedAlgorithms(tuple(algorithms), sizes)
         initial.check()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from itertools import accumulate
-from math import inf
+from math import inf, prod
 from typing import Any, Literal
 
 from ..core.algorithm import Algorithm
@@ -17,6 +17,9 @@ _TORCH_OPTIONS = (
     *("foreach", "fused", "capturable", "differentiable"),
 )
 """Standard torch group options. They are rejected where they would silently have no effect."""
+
+_COMMON = ("seed", "process_group", "replicated", "partition", "intra_group")
+"""The constructor's options for all groups."""
 
 _EPSILON = (
     "ε is ν of the update rule, as in update=AMSGrad(nu=1e-8) of algorithms.core.update_rules; a method with an ε of "
@@ -69,34 +72,46 @@ def resolve_algorithm(
     return algorithm, {name: _plain(name, options.get(name, like), like) for name, like in hyperparameters.items()}
 
 
-def with_partition(algorithm: Algorithm, partition: Partition, sizes: Sequence[int]) -> Algorithm:
-    """Return the algorithm, with a scale for each parameter if `partition` is "layer". sizes: of the parameters.
+def with_partition(algorithm: Algorithm, partition: Partition, shapes: Sequence[Sequence[int]]) -> Algorithm:
+    """Return the algorithm, with a scale for each parameter if `partition` is "layer". shapes: of the parameters.
 
-    Raises ValueError, also if a block of a layout reaches from one parameter into the next.
+    Raises ValueError, also if a block of a layout reaches from one parameter into the next, or has another shape.
     """
     check_words(with_partition, locals())
-    _check_layouts(algorithm, sizes)
+    _check_layouts(algorithm, shapes)
+    sizes = map(prod, shapes)
     return algorithm if partition == "whole" else algorithm.with_blocks([size for size in sizes if size])
 
 
-def _check_layouts(node: Any, sizes: Sequence[int]) -> None:
+def _check_layouts(node: Any, shapes: Sequence[Sequence[int]]) -> None:
     for field in fields(node):
         value = getattr(node, field.name)
         if field.name == "layout":
             ends = list(accumulate(block.size for block in value))
-            places = list(accumulate(sizes))
+            places = list(accumulate(map(prod, shapes)))
             wrong = [number for number, place in enumerate(places) if place not in (0, *ends)]
             if wrong and ends[-1:] == places[-1:]:  # `check` reports a wrong total
                 raise ValueError(
                     f"layout: no block ends where parameter {wrong[0]} does, after {places[wrong[0]]} coordinates; "
                     "give the blocks in the order of the parameters"
                 )
+            whole = {(place - prod(shape), prod(shape)): shape for place, shape in zip(places, shapes, strict=True)}
+            for block in value:
+                shape = tuple(whole.get((block.offset, block.size), ()))
+                is_flat = block.role == "vector" and len(block.shape) == 1
+                if len(shape) > 1 and block.shape[:1] != shape[:1] and not is_flat:  # other axes are columns together
+                    raise ValueError(
+                        f"layout: block {block.name!r} is {block.shape}; give its parameter's shape, {shape}"
+                    )
         elif is_dataclass(value):
-            _check_layouts(value, sizes)
+            _check_layouts(value, shapes)
 
 
-def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise ValueError for a misspelt option, and for torch options that this optimizer lacks."""
+def check_group(group: Mapping[str, Any], names: Iterable[str], common: Iterable[str]) -> None:
+    """Raise ValueError for a misspelt option, for options of all groups, and for torch options that it lacks.
+
+    names: options of a group. common: options of the method.
+    """
     names = [*names, "compressor"]
     if "algorithm" in group:  # only if another optimizer made the group
         raise ValueError(
@@ -109,6 +124,8 @@ def check_group(group: Mapping[str, Any], names: Iterable[str]) -> None:
         if name in group and name not in names:
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, nothing else")
     for name in group:
+        if name in (*common, *_COMMON) and name not in names:
+            raise ValueError(f"{name}={group[name]}: a group has no value of its own; set it for all groups")
         is_own = any(name == known or name.startswith(f"{known}_") or name.endswith(f"_{known}") for known in names)
         if not is_own and get_close_matches(name, names, 1, cutoff=0.8):  # weight_decay_end is its own
             raise ValueError(f"{name}={group[name]}: {explain_unknown_name('option of a group', name, names)}")

@@ -60,7 +60,7 @@ class CompressedReplicas:
         hooks = {name: _Hook(name, group, scaler) for name, group in groups.items()}
         for hook in hooks.values():
             for sizes in hook.shard_sizes:  # all of them, so that all ranks refuse
-                check_sends_gradients(with_partition(algorithm, partition, sizes), sum(sizes))
+                check_sends_gradients(with_partition(algorithm, partition, [(size,) for size in sizes]), sum(sizes))
         shapes = {name: [tuple(param.sharded_param.shape) for param in hook.params] for name, hook in hooks.items()}
         compared = self._identity | {"replica": "any", "shapes": shapes}
         check_consistency(device, info.replicate_process_group, **compared)
@@ -118,7 +118,7 @@ class _Hook:
     def register(self, algorithm: Algorithm, partition: Partition, nodes: Nodes, seed: int) -> None:
         """Make FSDP call this hook instead of its all-reduce."""
         if any(self.sizes):
-            algorithm = with_partition(algorithm, partition, [size for size in self.sizes if size])
+            algorithm = with_partition(algorithm, partition, [(size,) for size in self.sizes if size])
             zeros = torch.zeros(sum(self.sizes), dtype=self.dtype, device=self.group.device)
             self.mean = CompressedMean(algorithm, zeros, seed, nodes, self.scaler)
         self.group._all_reduce_hook = self

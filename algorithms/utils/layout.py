@@ -10,6 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .words import check_words
+
 Role = Literal["matrix", "vector", "embedding", "head"]
 """The purpose of a tensor. A matrix or filter leads from one hidden layer to another, an embedding reads the input,
 and a head gives the output. Biases and the scales of norms are vectors."""
@@ -26,6 +28,9 @@ class Block:
     shape: tuple[int, ...]  # in the vector
     role: Role
     offset: int
+
+    def __post_init__(self) -> None:
+        check_words(Block, vars(self))
 
     @property
     def size(self) -> int:

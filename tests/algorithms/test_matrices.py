@@ -200,8 +200,8 @@ def test_dion_follows_the_reference(fraction, momentum, weight_decay):
     assert_close(run(ours), plain_dion(*PROBLEM, LR, ROUNDS, q, **options))
 
 
-def optimized(algorithm: Algorithm) -> CompressedOptimizer:
-    return CompressedOptimizer([torch.nn.Parameter(torch.zeros(problem.D))], algorithm, lr=0.1)
+def optimized(algorithm: Algorithm, *shape: int) -> CompressedOptimizer:
+    return CompressedOptimizer([torch.nn.Parameter(torch.zeros(shape or problem.D))], algorithm, lr=0.1)
 
 
 def swapped() -> CompressedOptimizer:
@@ -222,6 +222,8 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: cuts(powersgd(Identity(), LAYOUT), problem.D, 2), "PowerSGD: may need the whole vector"),
     (lambda: cuts(ef21_muon(TopK(k=2), LAYOUT), problem.D, 2), "EF21Muon: may need the whole vector"),
     (lambda: swapped(), "layout: no block ends where parameter 0 does, after 2 coordinates; give the blocks in the"),
+    (lambda: laid_out([("w", (2, 5), "matrices")]), "role='matrices': must be 'matrix' or 'vector' or 'embedding'"),
+    (lambda: optimized(muon(Identity(), laid_out([("w", (5, 2), "matrix")])), 2, 5), r"block 'w' is \(5, 2\); give"),
     (lambda: optimized(powersgd(Identity(), LAYOUT)), "PowerSGD: has several exchanges in a round"),
     (lambda: optimized(ef21_muon(TopK(k=2), LAYOUT)), "a server or replica of its own"),
     (lambda: powersgd(Identity(), LAYOUT, rank=0), "rank=0: must be at least 1"),

@@ -70,7 +70,9 @@ test_what_cannot_be_made_is_said = refusals(
     (lambda: optimizer("cd_adam", rounds=100), "no option 'rounds'; there are compressor, update, uplink_only, "),
     (lambda: optimizer("adamw", compressor=TopK(k=1)), r"adamw: takes Floats, and compressor=TopK\(ratio=None, k=1"),
     (lambda: optimizer("powersgd", residual="none"), "residual='none': must be 'global' or 'local'"),
-    (lambda: optimizer("cd_adam", weight_decay=-1.0), "weight_decay=-1.0: must not be negative"),
+    (lambda: optimizer("cd_adam", weight_decay=-1.0), "weight_decay=-1.0: must be finite and not negative"),
+    (lambda: optimizer("quantized_adam", weight_decay=torch.nan), "weight_decay=nan: must be finite"),
+    (lambda: optimizer("loco").add_param_group({"params": [], "reset": 3}), "reset=3: a group has no value"),
     (lambda: optimizer(load_method("cd_adam"), uplink_only=True), "no option 'uplink_only'; there are weight_decay"),
 )
 

@@ -43,6 +43,7 @@ def test_the_torch_form_is_torch_optim(update, optimizer, options):
 
 test_nonsense_is_refused = refusals(
     (lambda: AMSGrad(nu=0.0), "nu=0.0"),
+    (lambda: AMSGrad(nu=torch.nan), "nu=nan"),
     (lambda: AMSGrad(form="keras"), "form='keras': must be 'paper'"),  # pyright: ignore[reportArgumentType]
     (lambda: Adam(beta1=1.0), "beta1=1.0"),
     (lambda: Adam(beta2=-0.1), "beta2=-0.1"),
