@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..utils.layout import Layout, Split, check_layout, matrices_of
-from ..utils.linalg import cut, join, product
+from ..utils.linalg import cut, join, orthonormalize, product
 from ..utils.seeding import MessageKey
 from .base import Compressor
 
@@ -46,7 +46,7 @@ class RankK(Compressor):
         starts = zip(
             cut(matrices, [(b.rows, b.columns) for b in blocks]), cut(drawn, self._sides(rows=False)), strict=True
         )
-        pairs = [(m, torch.linalg.qr(product(m, q)).Q) for m, q in starts]
+        pairs = [(m, orthonormalize(product(m, q))) for m, q in starts]
         none = others[..., :0]
         return Factors(join([p for _, p in pairs], none), join([product(m.mT, p) for m, p in pairs], none), others)
 

@@ -28,6 +28,7 @@ from algorithms.methods.powersgd import powersgd
 from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.registry import load_method
 from algorithms.utils.layout import check_layout, laid_out, with_ends
+from algorithms.utils.linalg import orthonormalize, product
 from experiments.cluster.base import Simulated
 
 ROUNDS, LR = 40, 0.02
@@ -232,3 +233,11 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: dion(Identity(), LAYOUT, fraction=0.0), r"fraction=0\.0: must lie"),
     (lambda: dion(Identity(), LAYOUT, momentum=1.0), r"momentum=1\.0: must lie"),
 )
+
+
+@pytest.mark.parametrize(("m", "n", "r"), [(9, 9, 9), (16, 9, 16), (33, 1000, 2), (100, 3, 100)])
+def test_a_matrix_of_many_gets_the_same_bits_as_alone(m: int, n: int, r: int) -> None:
+    a, b = torch.randn(5, m, n), torch.randn(5, n, r)
+    for function in (product, lambda a, b: product(b.mT, a.mT), lambda a, b: orthonormalize(product(a, b[..., :2]))):
+        alone = [function(*(one.clone() for one in pair)) for pair in zip(a, b, strict=True)]
+        assert torch.equal(function(a, b), torch.stack(alone))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...core.algorithm import Answer, Payloads, ReplicaState, Sent, ServerState, Stage, Wanted, WorkerState
 from ...utils.layout import Block, Layout, Split, check_layout
-from ...utils.linalg import cut, join, product
+from ...utils.linalg import cut, join, orthonormalize, product
 from . import Algorithm, Channel, Lr, MessageKey, Payload, keyed_seed
 
 
@@ -154,7 +154,7 @@ class LeftFactor(_Averaging):
     def replica(self, payload: Payload, state: Any, lr: Lr, t: int) -> Factored:
         split, sides = self.method.split, self.method.factor_size(rows=True)
         left, others = self.downlink.decode(payload, 0, t).tensor_split([sides], -1)
-        p = [torch.linalg.qr(one).Q for one in self.method.split_factors(left, rows=True)]
+        p = [orthonormalize(one) for one in self.method.split_factors(left, rows=True)]
         signal = split.join(split.separate(state.signal)[0], others)
         return replace(state, p=join(p, left[..., :0]), signal=signal)
 
