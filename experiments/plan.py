@@ -28,7 +28,8 @@ from scipy import stats
 from torch import nn
 
 from algorithms.comm.sharded_server import describe_exchange
-from algorithms.compressors.base import Floats
+from algorithms.compressors.base import Identity
+from algorithms.compressors.floats import Cast
 from algorithms.utils.layout import Layout, laid_out
 from common import tables
 from common.errors import UsageError
@@ -138,6 +139,7 @@ def contenders(
 
     Rounds are those of the entries. Messages are sized for a model of this layout. Some entries sent whole vectors in
     their own runs, such as PowerSGD without a matrix. They are left out if they send less here.
+    Entries that do not fit the layout or the workers are left out, too.
     level: 1 is the easiest, "" the hardest. Raises UsageError, also if fewer than two entries are left.
     """
     found = read_track(track)
@@ -147,16 +149,23 @@ def contenders(
     needs = levels[int(level) - 1]
     is_there = needs["bits"].notna().groupby("algorithm").all()
     able = [entry for name, (entry, _) in there.items() if is_there.get(name)]
-    parts = {entry.name: _needs_for_model(needs, entry, found, layout, workers) for entry in able}
+    parts, refused = {}, {}
+    for entry in able:
+        try:
+            parts[entry.name] = _needs_for_model(needs, entry, found, layout, workers)
+        except UsageError as error:
+            refused[entry.name] = str(error)
     dense = [name for name, part in parts.items() if _were_denser(part)]
     kept = [part for name, part in parts.items() if name not in dense]
     if len(kept) < 2:
         also = f", or send fewer floats for your model ({', '.join(dense)})" if dense else ""
+        also += f", or do not fit your model or workers ({', '.join(refused)})" if refused else ""
         raise UsageError(
             f"track={track}: fewer than two entries reach the level in all runs{also}; take an easier level"
         )
     runs = pd.concat(kept)
     runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]], "dense": dense}
+    runs.attrs["refused"] = refused
     return runs
 
 
@@ -187,7 +196,7 @@ def _needs_for_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: La
         sums = sent.groupby("round").sum().cumsum().reindex(range(1, run.rounds + 1), method="ffill").fillna(0)
         reached = sums.loc[mine["round"]].set_index(mine.index)
         reached["stages"] /= mine["round"]
-        adds = all(isinstance(way.compressor, Floats) for _, s in stages for way in (s.uplink, s.downlink))
+        adds = all(isinstance(way.compressor, Identity | Cast) for _, s in stages for way in (s.uplink, s.downlink))
         about = {"adds": adds, "is_whole": adds and all(stage.message_size(d) == d for _, stage in stages)}
         about |= describe_exchange(build_algorithm(run, some), less, torch.float32)._asdict()
         parts.append(mine.assign(entry_d=mine["d"], d=d, period=run.rounds / len(stages), how=how, **about))
@@ -274,7 +283,7 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
         f"Left out, because a run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
         "Left out, because their runs sent all floats, and would send fewer for your model: "
         f"{', '.join(runs.attrs['dense'])}.": runs.attrs["dense"],
-    }
+    } | {f"Left out: {name}: {why}.": True for name, why in runs.attrs["refused"].items()}
     note = table.loc[table["verdict"] == "recommended", "note"].item()
     return [sentence for sentence, applies in said.items() if applies] + (
         [f"The entry's note: {note}."] if note else []

@@ -1,5 +1,7 @@
 """The planner: made-up entries with known answers, one row by hand, its messages, and what it refuses."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from leaderboard_support import D, entry
@@ -119,6 +121,24 @@ def test_rounds_of_dense_floats_are_not_combined_with_smaller_messages(monkeypat
 
 def test_part_of_a_parameter_is_one():
     assert [sum(block.size for block in plan.layout_of("", d)) for d in ("0.5", "3e6")] == [1, 3_000_000]
+    [matrix] = plan.layout_of("", "1048576")
+    assert matrix.shape == (1024, 1024)
+
+
+def test_groups_of_codes_cannot_be_added_and_too_many_workers_are_left_out(monkeypatch: pytest.MonkeyPatch):
+    changes = {"adamw": {}, "loco": {"algorithm": "int_sgd"}}
+    changes["adamw-compressor-bf16"] = {"overrides": ["compressor=fp8"]}
+
+    def changed(*at: object) -> dict:
+        there = entries(*at)
+        return {name: (replace(there[name][0], **new), there[name][1]) for name, new in changes.items()}
+
+    monkeypatch.setattr(plan, "entries", changed)
+    found = plan.contenders("digits", "1", plan.layout_of("", "5178"), workers=200)
+    assert found.groupby("algorithm")["adds"].all().to_dict() == {"adamw": True, "adamw-compressor-bf16": False}
+    assert list(found.attrs["refused"]) == ["loco"]
+    said = plan.plan(d="5178", workers=200, bandwidth="1Gbit", step="80ms", level=1).attrs["extrapolates"]
+    assert any(line.startswith("Left out: loco: algorithm: workers=200: 8 bits cannot hold") for line in said)
 
 
 @pytest.mark.parametrize(
