@@ -141,7 +141,7 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         if kind(run) not in trials:
             trials[kind(run)] = run_trial(run, ranks, jobs, partial(print, file=sys.stderr))
         tried, done = trials[kind(run)], folder.resume_round()
-        own_up, own_down = _bits(run, tried)
+        own_up, own_down = _bits(run, tried, done)
         times.append(tried.seconds(run, done))
         up, down = up + own_up, down + own_down
         state = f"at round {done}" if done else "to do"
@@ -168,13 +168,14 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _bits(run: RunConfig, tried: Trial) -> tuple[int | float, int | float]:
+def _bits(run: RunConfig, tried: Trial, done: int) -> tuple[int | float, int | float]:
+    """Count the bits up and down of the rounds after `done`."""
     algorithm, meter = build_algorithm(run, tried.layout), BitCounter()
     try:
         algorithm.check(tried.d)
     except ValueError as error:
         raise UsageError(str(error)) from error
     present = participation_of(run, algorithm)
-    for t in range(1, run.rounds + 1):
+    for t in range(done + 1, run.rounds + 1):
         meter.count(algorithm, tried.d, t, tried.dtype, present)
     return as_number(meter.bits_up), as_number(meter.bits_down)

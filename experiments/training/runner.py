@@ -87,7 +87,8 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     if not resumed:
         algorithm, d = trainer.cluster.algorithm, trainer.task.d
         stages = sum(len(algorithm.stages(t)) for t in range(1, run.rounds + 1)) / run.rounds
-        sizes = {"d": d, **describe_exchange(algorithm, d, trainer.task.dtype)._asdict(), "stages": stages}
+        sizes = {"d": d, **describe_exchange(algorithm, d, trainer.task.dtype)._asdict()}
+        sizes |= {"stages": stages} if stages else {}  # an external strategy's exchanges are unknown
         folder.begin(run.packages, {**facts, **sizes, **columns, **data})
     else:
         if not ranks.from_first(folder.began_with_data(data.get("data_sha256"))):

@@ -147,6 +147,7 @@ def test_what_is_handed_to_collectives_and_given_back_is_counted(place: Path) ->
 def _rows(place: Path, name: str) -> list[dict[str, float]]:
     [folder] = place.glob(f"digits/{name}/*")
     assert record(folder, "status")["status"] == "finished"
+    assert "stages" not in record(folder, "environment")  # plots then take one exchange a round
     return rows(folder)
 
 

@@ -65,12 +65,13 @@ def test_bits_are_those_that_a_run_will_record(results: str, tried: list[RunConf
 
 
 def test_what_is_finished_or_interrupted(interrupted: Path, results: str, tried: list[RunConfig]) -> None:
-    """20 rounds and 5 evaluations take 320 s, of which 8 rounds are left."""
+    """20 rounds and 5 evaluations take 320 s, of which 8 rounds of 62 bits are left."""
     path = go(*SMALL, results, "seed=1")
     before = contents(path)
     lines = said([configuration(*SMALL, results, f"seed={seed}") for seed in (0, 1)])
     assert [(row["state"], row["time"]) for row in table(lines)] == [("at round 12", "2 min"), ("finished", "–")]
     assert any(line.startswith("time: about 2 min one after the other") for line in lines)
+    assert "bits of one worker: 496 up, 496 down" in lines
     assert len(tried) == 1
     assert contents(path) == before
 
