@@ -25,7 +25,7 @@ NETWORKS = {
 }
 """Networks by column. They model communication alone, because entries come from different machines.
 
-All messages use a sharded server, which moves as many bits as a ring.
+All messages use a sharded server. It moves as many bits as a ring if the vector has a piece for every worker.
 """
 
 ENDS = ("", "_low", "_high")

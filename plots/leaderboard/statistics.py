@@ -167,6 +167,7 @@ def messages(frame: pd.DataFrame) -> pd.DataFrame:
     """Properties of each algorithm's messages, from the bits of its rows.
 
     width: bits per coordinate if all messages in both directions have the same, such as 32 for floats; else missing.
+        Local steps have none.
     compressed: the directions that take fewer than 32d bits per round over the whole run.
     warm_up: the share of the rounds that are dense before the first smaller message; 0 for at most one such round.
     """
@@ -178,6 +179,8 @@ def messages(frame: pd.DataFrame) -> pd.DataFrame:
         ways = [way for way in ("up", "down") if some[way].iloc[-1] < 32]
         until = some.loc[some["whole"], "round"].max()
         share = until / some["planned_rounds"].max() if ways and until > 1 else 0.0
-        width = some["up"].iloc[0] if some[["up", "down"]].eq(some["up"].iloc[0]).all(axis=None) else np.nan
+        is_even = some[["up", "down"]].eq(some["up"].iloc[0]).all(axis=None)
+        skips = "stages" in some and (some["stages"] < 1).any()
+        width = some["up"].iloc[0] if is_even and not skips else np.nan
         found[name] = width, " and ".join(ways) or "none", share
     return pd.DataFrame.from_dict(found, orient="index", columns=["width", "compressed", "warm_up"])

@@ -17,8 +17,8 @@ from algorithms.optim.optimizer import CompressedOptimizer
 from algorithms.registry import load_method, names, parameters
 from algorithms.utils.layout import laid_out
 
-D, STEPS = 4000, 5
-LAYOUT = laid_out([("weight", (80, 50), "matrix")])
+D, STEPS = 4096, 5
+LAYOUT = laid_out([("weight", (64, 64), "matrix")])
 PAGE = (ROOT / "docs" / "optimizer.md").read_text()
 
 
@@ -93,7 +93,7 @@ def test_a_row_is_what_is_counted(name: str) -> None:
     assert [int(number) for number in of_ranks.split(", ")] == a_coordinate[::-1]
     sent = [sum(channel.bits(D, t) for channel in (algorithm.uplink, algorithm.downlink)) / D for t in (1, STEPS)]
     expected = [int(number) for number in re.findall(r"\d+", bits)]
-    assert [round(number) for number in (sent if sent[0] != sent[1] else sent[1:])] == expected
+    assert [int(number + 0.5) for number in (sent if sent[0] != sent[1] else sent[1:])] == expected
     assert set(re.findall(r"`(\w+)`", may_set.partition(" (")[0])) == set(algorithm.hyperparameters())
 
 

@@ -164,11 +164,12 @@ def test_what_messages_are_is_read_from_their_bits() -> None:
     warm = entry("warm", 1.0, 1.0, 1.0)
     for way in ("bits_up", "bits_down"):  # dense for the first 100 rounds
         warm[way] = D * (32 * warm["round"].clip(upper=100) + (warm["round"] - 100).clip(lower=0))
-    frame = pd.concat([warm, entry("dense"), entry("half", 1, 16, 16), entry("uplink", 1, 1, 32)])
+    local = entry("local", 1, 16, 16, stages=0.5)  # float32 in every other round
+    frame = pd.concat([warm, entry("dense"), entry("half", 1, 16, 16), entry("uplink", 1, 1, 32), local])
     found = messages(frame)
-    ways = {"dense": "none", "half": "up and down", "uplink": "up", "warm": "up and down"}
+    ways = {"dense": "none", "half": "up and down", "local": "up and down", "uplink": "up", "warm": "up and down"}
     assert found["compressed"].to_dict() == ways
-    assert found["warm_up"].to_dict() == {"dense": 0, "half": 0, "uplink": 0, "warm": 0.25}
+    assert found["warm_up"].to_dict() == {"dense": 0, "half": 0, "local": 0, "uplink": 0, "warm": 0.25}
     assert found["width"].dropna().to_dict() == {"dense": 32, "half": 16}
 
 
