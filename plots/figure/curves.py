@@ -190,13 +190,17 @@ def _cut(axis: Axes, panel: Panel) -> None:
         low = low if low is not None and least < low else bottom
         high = high if high is not None and most > high else top
     axis.set_ylim(low, high)
+    scales = axis.xaxis.get_transform(), axis.yaxis.get_transform()
     for line in axis.get_lines():  # an arrow if a curve leaves the panel for good
         x, y = map(np.asarray, line.get_data())
         inside = np.flatnonzero((y >= low) & (y <= high))
         if len(inside) and inside[-1] + 1 < len(y) and not np.isnan(y[inside[-1] + 1]):
-            falls = y[inside[-1] + 1] < low
-            place, marker = (low, "v") if falls else (high, "^")
-            axis.scatter(x[inside[-1]], place, s=16, marker=marker, color=line.get_color(), clip_on=False, zorder=3)
+            ends = slice(inside[-1], inside[-1] + 2)
+            place, marker = (low, "v") if y[ends][1] < low else (high, "^")
+            along, up = (scale.transform(part[ends]) for scale, part in zip(scales, (x, y), strict=True))
+            share = (scales[1].transform([place])[0] - up[0]) / (up[1] - up[0])
+            leaves = scales[0].inverted().transform([along[0] + share * (along[1] - along[0])])
+            axis.scatter(leaves, place, s=16, marker=marker, color=line.get_color(), clip_on=False, zorder=3)
 
 
 def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:

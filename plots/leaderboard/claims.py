@@ -21,7 +21,8 @@ LEAST = 5
 
 
 class BitsClaim(Options):
-    """`subject` needs at least `times` fewer bits than `reference`; with `within`, `times` up to this factor."""
+    """`subject` needs at least `times` fewer bits than `reference`; with `within`, `times` up to this factor. For
+    `times: 1` equal bits are not fewer."""
 
     number: Annotated[str, BeforeValidator(str)]
     statement: str
@@ -59,7 +60,9 @@ def _decide(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tup
     least, most = (
         (claim.times / claim.within, claim.times * claim.within) if claim.within else (claim.times, math.inf)
     )
-    verdict = HOLDS if least < low and high <= most else FAILS if high < least or low > most else NOT_DECIDABLE
-    numbers = ["–" if np.isinf(one) else short_exponent(f"{one:.2g}") for one in (mean, low, high)]
+    is_equal = low == high == least == 1
+    fails = high < least or low > most or is_equal
+    verdict = HOLDS if least < low and high <= most else FAILS if fails else NOT_DECIDABLE
+    numbers = ["–" if not np.isfinite(one) else short_exponent(f"{one:.2g}") for one in (mean, low, high)]
     bound = "> " if theirs_missed else ""
     return verdict, f"{bound}{numbers[0]} times [{numbers[1]}, {numbers[2]}]"

@@ -19,7 +19,8 @@ from plots.page.page import STYLE
 CAPTIONS = {
     "bits": "Bits of one worker in both directions until a level is first seen, with 95 % intervals. "
     "Hollow arrows are lower bounds: some seed missed the level.",
-    "front": "All bits of a run against its final metric. The line joins the entries that no other beats in both.",
+    "front": "All bits of a run against its final metric. The line joins the entries that no other beats in both. "
+    "Metrics below 1e-12 are drawn there.",
     "curves": "The curves of all entries: means over seeds, with bands from the least to the greatest.",
     "effects": "Entries that differ in one part alone: how many times fewer bits the second value needs.",
 }

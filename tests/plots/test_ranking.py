@@ -125,6 +125,7 @@ def test_ahead_a_tie_and_what_is_not_decidable() -> None:
     # One that is better with half of the seeds and worse with the others.
     mixed = both("mixed", noise=lambda seed: 1.3 if seed % 2 else 0.8)
     assert verdict(dense, mixed)["verdict"] == TIE
+    assert verdict(both("a", 0.1), both("b", 0.1))["verdict"] == NOT_DECIDABLE  # neither reached the level
     few = verdict(entry("dense", seeds=range(5)), entry("signs", 0.8, 1.0, 1.0, seeds=range(5)))
     assert (few["p"], few["verdict"], few["winner"]) == (0.0625, NOT_DECIDABLE, "")
     ten = entry("dense"), entry("signs", 0.8, 1.0, 1.0)
@@ -314,6 +315,12 @@ def test_a_claim_about_bits(subject: pd.DataFrame, about: str, at_least: str, sa
     expected = [["1", about, said], ["2", at_least, said]]
     assert hardest[["number", "verdict", "measured"]].to_numpy().tolist() == expected
     assert len(found) == len(GOALS) * 2 * len(CLAIMS)
+
+
+def test_equal_bits_are_not_fewer() -> None:
+    frame = pd.concat([both("mine", 1.0), both("dense", 1.0)]).assign(bits=lambda rows: rows["round"])
+    found = judge(needs_by_level(frame, GOALS), [BitsClaim(number="4", times=1, **BITS)])
+    assert found["verdict"].unique() == ["fails"]
 
 
 def test_a_claim_if_the_reference_misses_the_level() -> None:
