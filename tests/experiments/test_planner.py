@@ -8,7 +8,7 @@ from leaderboard_support import D, entry
 
 from common.errors import UsageError
 from experiments import plan
-from experiments.entries.track import read_track
+from experiments.entries.track import Track, read_track
 from experiments.leaderboard import entries, goals_of, rows
 from plots.leaderboard.ranking import needs_by_level
 from plots.leaderboard.statistics import needs
@@ -129,8 +129,8 @@ def test_groups_of_codes_cannot_be_added_and_too_many_workers_are_left_out(monke
     changes = {"adamw": {}, "loco": {"algorithm": "int_sgd"}}
     changes["adamw-compressor-bf16"] = {"overrides": ["compressor=fp8"]}
 
-    def changed(*at: object) -> dict:
-        there = entries(*at)
+    def changed(track: Track, place: str) -> dict:
+        there = entries(track, place)
         return {name: (replace(there[name][0], **new), there[name][1]) for name, new in changes.items()}
 
     monkeypatch.setattr(plan, "entries", changed)
