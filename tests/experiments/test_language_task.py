@@ -38,7 +38,8 @@ def windows(made: LanguageModel, t: int) -> Tensor:
 
 def test_steps_are_those_of_the_loop_written_out():
     """Warm-up, cosine, clipping, AdamW and the mean over workers, whose windows together are one batch."""
-    run = configuration(*SMALL, *ADAMW, "rounds=40", "warmup_rounds=5", "cluster.workers=4")
+    clipping = ("clip_worker=null", "clip_aggregate=1.0")
+    run = configuration(*SMALL, *ADAMW, *clipping, "rounds=40", "warmup_rounds=5", "cluster.workers=4")
     trainer = build_trainer(run, Ranks())
     before = plain.unpacked(trainer.state.replica.x[0], letters=16, context=16, layers=2, width=12)
     batches = [windows(trainer.task, t).flatten(0, 1) for t in range(1, 9)]
