@@ -158,10 +158,11 @@ def contenders(
     dense = [name for name, part in parts.items() if _were_denser(part)]
     kept = [part for name, part in parts.items() if name not in dense]
     if len(kept) < 2:
-        also = f", or send fewer floats for your model ({', '.join(dense)})" if dense else ""
-        also += f", or do not fit your model or workers ({', '.join(refused)})" if refused else ""
+        also = f"; left out, as they would send fewer floats for your model: {', '.join(dense)}" if dense else ""
+        also += f"; left out, as they do not fit your model or workers: {', '.join(refused)}" if refused else ""
         raise UsageError(
-            f"track={track}: fewer than two entries reach the level in all runs{also}; take an easier level"
+            f"track={track}: fewer than two entries are left at this level{also}; take an easier level, or another "
+            "track"
         )
     runs = pd.concat(kept)
     runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]], "dense": dense}
@@ -283,7 +284,7 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
         f"Left out, because a run misses the level: {', '.join(runs.attrs['missed'])}.": runs.attrs["missed"],
         "Left out, because their runs sent all floats, and would send fewer for your model: "
         f"{', '.join(runs.attrs['dense'])}.": runs.attrs["dense"],
-    } | {f"Left out: {name}: {why}.": True for name, why in runs.attrs["refused"].items()}
+    } | {f"Left out, because it does not fit: {name} ({why}).": True for name, why in runs.attrs["refused"].items()}
     note = table.loc[table["verdict"] == "recommended", "note"].item()
     return [sentence for sentence, applies in said.items() if applies] + (
         [f"The entry's note: {note}."] if note else []

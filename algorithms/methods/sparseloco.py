@@ -30,8 +30,8 @@ def sparseloco(
         server   z = mean_i c_i;  with `aggregate: senders` every coordinate's mean over those that sent it
         replica  x ← x − ηz,  x_i ← x
 
-    State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x and b [d], of which b is
-    unused. n = `workers`.
+    State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x and an unused b [d].
+    n = `workers`.
     Wire: in rounds that H divides one message of C up; down the coordinates that any worker sent, at most
     nk of a chunk of s, at 32 + ⌈log₂ s⌉ bits each. All at 32d bits, if that is not more. 0 in the other rounds. `d`
     is the run's; without it, the choice is for whole chunks. Fragments all take the choice for d.

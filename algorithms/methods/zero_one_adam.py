@@ -168,7 +168,7 @@ def zero_one_adam(
     dropped, v is never learnt after T_v, and m, m_i and z are zero where v is.
     """
     if stretch <= 0:
-        raise ValueError(f"stretch={stretch}: must be a number of rounds, at least 1, or a share of them above 0")
+        raise ValueError(f"stretch={stretch}: must be at least 1 round, or a positive share of all rounds")
     schedule = Schedule(
         freeze=warmup_rounds(warmup, rounds),
         kappa=kappa,

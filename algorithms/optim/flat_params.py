@@ -11,8 +11,8 @@ from torch import Tensor
 class Flat:
     """Parameters that require a gradient, as one vector [d]. For 16-bit parameters it is a float32 master copy.
 
-    Raises ValueError for no such parameters, complex or sharded ones, two with the same memory, and dtypes or devices
-    that do not fit into one vector.
+    Raises ValueError for no such parameters, complex or sharded ones, two that start at the same memory, and dtypes
+    or devices that do not fit into one vector.
     """
 
     def __init__(self, params: Sequence[Tensor]) -> None:
@@ -26,9 +26,7 @@ class Flat:
             raise ValueError("a parameter is complex: store it as torch.view_as_real, two real numbers each")
         places = [at for param in set(self.params) if param.numel() and (at := param.data_ptr())]  # 0: no storage
         if len(set(places)) < len(places):
-            raise ValueError(
-                "two parameters share memory, so one would lose its gradient: use one Parameter for both"
-            )
+            raise ValueError("two parameters share memory: use one Parameter for both")
         kinds = {(torch.promote_types(param.dtype, torch.float32), param.device) for param in self.params}
         if len(kinds) > 1:
             raise ValueError("parameters differ in dtype or device: they must fit into one vector")

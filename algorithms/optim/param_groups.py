@@ -75,7 +75,7 @@ def resolve_algorithm(
 def with_partition(algorithm: Algorithm, partition: Partition, shapes: Sequence[Sequence[int]]) -> Algorithm:
     """Return the algorithm, with a scale for each parameter if `partition` is "layer". shapes: of the parameters.
 
-    Raises ValueError, also if a block of a layout reaches from one parameter into the next, or has another shape.
+    Raises ValueError, also if a block of a layout crosses parameters, or lacks its parameter's first axis.
     """
     check_words(with_partition, locals())
     _check_layouts(algorithm, shapes)
@@ -125,7 +125,7 @@ def check_group(group: Mapping[str, Any], names: Iterable[str], common: Iterable
             raise ValueError(f"{name}={group[name]}: a group of this method may set {', '.join(names)}, nothing else")
     for name in group:
         if name in (*common, *_COMMON) and name not in names:
-            raise ValueError(f"{name}={group[name]}: a group has no value of its own; set it for all groups")
+            raise ValueError(f"{name}={group[name]}: groups cannot set it; pass it to the optimizer, for all groups")
         is_own = any(name == known or name.startswith(f"{known}_") or name.endswith(f"_{known}") for known in names)
         if not is_own and get_close_matches(name, names, 1, cutoff=0.8):  # weight_decay_end is its own
             raise ValueError(f"{name}={group[name]}: {explain_unknown_name('option of a group', name, names)}")

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 _ALIGNED = 16
-"""Rows of so many floats begin 64 bytes apart. The last bits of a product depend on where its matrices begin."""
+"""Rows of a multiple of 16 floats begin at multiples of 64 bytes. The last bits of a product depend on it."""
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

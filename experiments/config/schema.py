@@ -157,7 +157,7 @@ class RunConfig:
         None, "largest norm of a worker's gradient before compression; null: no limit"
     )
     clip_aggregate: PositiveFloat | None = key(
-        None, "largest norm of what a replica's update gets, also if it is a vote or a step; null: no limit"
+        None, "largest norm of the vector that a replica's update gets, even a vote or a step; null: no limit"
     )
     weight_decay: float = key(0.0, "weight decay λ of the update rule or method", affects="others")
     rounds: PositiveInt = key(1000, "total rounds; null derives them from `epochs`", unit="rounds", derived=True)

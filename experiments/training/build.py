@@ -143,6 +143,11 @@ def build_trainer(run: RunConfig, ranks: Ranks) -> Trainer:
     configure_torch(run)
     task = build_task(run, ranks)
     algorithm = build_algorithm(run, layout_of(task))
+    if not any(algorithm.stages(t) for t in range(1, run.rounds + 1)):
+        raise UsageError(
+            f"rounds={run.rounds}: workers of algorithm={run.algorithm.name} exchange nothing in so few rounds, so "
+            "the model would not move; set more rounds, or a smaller algorithm.period"
+        )
     try:
         algorithm.check(task.d)
         _try_out(run, algorithm, task)
@@ -231,12 +236,7 @@ def _cluster(run: RunConfig, algorithm: Algorithm, ranks: Ranks, d: int) -> Clus
 
 def check(run: RunConfig) -> None:
     """Raise UsageError for a wrong option or an unavailable device, without loading data."""
-    algorithm = build_algorithm(run)
-    if not any(algorithm.stages(t) for t in range(1, run.rounds + 1)):
-        raise UsageError(
-            f"rounds={run.rounds}: workers of algorithm={run.algorithm.name} exchange nothing in so few rounds, so "
-            "the model would not move; set more rounds, or a smaller algorithm.period"
-        )
+    build_algorithm(run)
     device_of(run)
     build_logger(run)
     declare_columns(_task_class(run))

@@ -184,7 +184,7 @@ class Trainer:
 
     def _diagnose(self, mean: Tensor, aggregate: Tensor) -> dict[str, Tensor]:
         """Return ‖w‖₂, ‖ĝ − w‖₂ and ‖g̃ − w‖₂ of the last round, and Σ_k v̂_k if the update has it. w is the mean of
-        the vectors that workers wanted to send."""
+        the vectors that workers wanted to send. ‖g̃ − w‖₂ is left out if the signal has other units."""
         replica = self.state.replica
         # Of a copy: the order of a sum depends on alignment and strides, which differ between processes.
         found = {"mean_norm": torch.linalg.vector_norm(mean.new_empty(mean.shape).copy_(mean), dim=-1)}

@@ -21,8 +21,8 @@ LEAST = 5
 
 
 class BitsClaim(Options):
-    """`subject` needs at least `times` fewer bits than `reference`; with `within`, `times` up to this factor. For
-    `times: 1` equal bits are not fewer."""
+    """`subject` needs at least `times` fewer bits than `reference`; with `within`, `times` up to this factor. With
+    `times: 1` equal bits fail."""
 
     number: Annotated[str, BeforeValidator(str)]
     statement: str

@@ -20,7 +20,7 @@ CAPTIONS = {
     "bits": "Bits of one worker in both directions until a level is first seen, with 95 % intervals. "
     "Hollow arrows are lower bounds: some seed missed the level.",
     "front": "All bits of a run against its final metric. The line joins the entries that no other beats in both. "
-    "Metrics below 1e-12 are drawn there.",
+    "Metrics below 1e-12 are drawn at 1e-12.",
     "curves": "The curves of all entries: means over seeds, with bands from the least to the greatest.",
     "effects": "Entries that differ in one part alone: how many times fewer bits the second value needs.",
 }

@@ -122,8 +122,8 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
 
     Columns are one, other, pairs, p, corrected, verdict and winner. The winner is `AHEAD` if the corrected p is below
     ALPHA. If there are too few pairs to reach that even when all agree, the verdict is `NOT_DECIDABLE`; otherwise it
-    is `TIE`. Seeds that give both algorithms the same numbers count as one pair. If neither reached, a pair does not
-    count, as it cannot favour either.
+    is `TIE`. Seeds that give both algorithms the same numbers count as one pair. A pair does not count if both
+    algorithms missed the level.
     """
     runs: dict[str, dict[tuple[str, int], tuple[float, int]]] = defaultdict(dict)
     for (task, name, seed), bits, digest in needs[["bits", "digest"]].itertuples():
@@ -135,8 +135,8 @@ def compare(needs: pd.DataFrame) -> pd.DataFrame:
             (mine, digest), (theirs, other_digest) = runs[one][run], runs[other][run]
             pairs[run[0], digest, other_digest] = mine, theirs
         p, sign = signed_rank(differences(*np.array(list(pairs.values())).reshape(-1, 2).T))
-        told = sum(not math.isnan(mine) or not math.isnan(theirs) for mine, theirs in pairs.values())
-        found.append((one, other, told, p, one if sign > 0 else other))
+        decisive = sum(not math.isnan(mine) or not math.isnan(theirs) for mine, theirs in pairs.values())
+        found.append((one, other, decisive, p, one if sign > 0 else other))
     rows = pd.DataFrame(found, columns=["one", "other", "pairs", "p", "winner"])
     rows["corrected"] = holm(rows["p"].to_numpy())
     is_ahead, can_tell = rows["corrected"] < ALPHA, rows["pairs"] >= least_pairs(len(rows))

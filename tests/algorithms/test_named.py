@@ -72,7 +72,7 @@ test_what_cannot_be_made_is_said = refusals(
     (lambda: optimizer("powersgd", residual="none"), "residual='none': must be 'global' or 'local'"),
     (lambda: optimizer("cd_adam", weight_decay=-1.0), "weight_decay=-1.0: must be finite and not negative"),
     (lambda: optimizer("quantized_adam", weight_decay=torch.nan), "weight_decay=nan: must be finite"),
-    (lambda: optimizer("loco").add_param_group({"params": [], "reset": 3}), "reset=3: a group has no value"),
+    (lambda: optimizer("loco").add_param_group({"params": [], "reset": 3}), "reset=3: groups cannot set it"),
     (lambda: optimizer(load_method("cd_adam"), uplink_only=True), "no option 'uplink_only'; there are weight_decay"),
 )
 

@@ -84,7 +84,7 @@ def test_rounds_without_a_step_leave_the_models_finite() -> None:
 test_what_is_no_schedule_is_refused = refusals(
     (lambda: zero_one_adam(ScaledSign("l2"), 100, kappa=0), "kappa=0: must be at least 1"),
     (lambda: zero_one_adam(ScaledSign("l2"), 100, longest=0), "longest=0: must be at least 1"),
-    (lambda: zero_one_adam(ScaledSign("l2"), 100, stretch=0), "stretch=0: must be a number of rounds, at least 1"),
-    (lambda: zero_one_adam(ScaledSign("l2"), 100, stretch=-0.5), "stretch=-0.5: must be a number of rounds"),
+    (lambda: zero_one_adam(ScaledSign("l2"), 100, stretch=0), "stretch=0: must be at least 1 round"),
+    (lambda: zero_one_adam(ScaledSign("l2"), 100, stretch=-0.5), "stretch=-0.5: must be at least 1 round"),
     (lambda: zero_one_adam(ScaledSign("l2"), 100, warmup=1.0), "the warm-up takes at least one round"),
 )

@@ -107,7 +107,6 @@ REFUSED = {
     "cluster.timeout=1e12": "must be less than or equal to 1000000000; it counts seconds",
     "warmup_rounds=20 rounds=20": "warmup_rounds=20: must be less than rounds=20",
     "rounds=1e3": "must be a valid integer",
-    "algorithm=local_sgd rounds=9": "algorithm=local_sgd exchange nothing in so few rounds",
     "rounds=null epochs=3": "epochs=3: task=logreg/breast_cancer counts in rounds; set rounds",
     "task=digits rounds=100 epochs=5": "epochs=5: rounds=100 is set too and wins; add rounds=null",
     "results_dir='~/results'": "results_dir=~/results: ~ is not expanded; give the full path",

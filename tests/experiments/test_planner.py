@@ -138,7 +138,10 @@ def test_groups_of_codes_cannot_be_added_and_too_many_workers_are_left_out(monke
     assert found.groupby("algorithm")["adds"].all().to_dict() == {"adamw": True, "adamw-compressor-bf16": False}
     assert list(found.attrs["refused"]) == ["loco"]
     said = plan.plan(d="5178", workers=200, bandwidth="1Gbit", step="80ms", level=1).attrs["extrapolates"]
-    assert any(line.startswith("Left out: loco: algorithm: workers=200: 8 bits cannot hold") for line in said)
+    assert any(
+        line.startswith("Left out, because it does not fit: loco (algorithm: workers=200: 8 bits cannot hold")
+        for line in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,5 +169,5 @@ def test_what_is_refused(words: dict[str, str], message: str):
 
 def test_one_entry_is_too_few(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(plan, "entries", lambda *at: {"adamw": entries(*at)["adamw"]})
-    with pytest.raises(UsageError, match="fewer than two entries reach the level"):
+    with pytest.raises(UsageError, match="fewer than two entries are left"):
         plan.contenders("digits", "1", (), workers=8)

@@ -15,7 +15,7 @@ import yaml
 from reference import plain_loop
 from run_support import RANDOM, SMALL, before_rounds, configuration, contents, go, record, rows, status, timeless
 
-from common.errors import RunError
+from common.errors import RunError, UsageError
 from data.embedded import breast_cancer
 from experiments.cluster.ranks import Ranks
 from experiments.config.run import read_run
@@ -174,6 +174,13 @@ def test_what_is_compared_is_what_workers_wanted_to_send(method, tmp_path):
     last = rows(path)[-1]
     assert 0 < last["aggregate_error"] < 1e-4
     assert 0 < last["signal_error"] < 1e-3
+
+
+def test_too_few_rounds_to_exchange_are_refused_and_fragments_exchange_earlier(tmp_path):
+    run = ("task=digits", "algorithm=diloco", "algorithm.period=6", "rounds=5", *IMAGES[2:])
+    with pytest.raises(UsageError, match="algorithm=diloco exchange nothing in so few rounds"):
+        go(*run, f"results_dir={tmp_path}")
+    assert rows(go(*run, "algorithm.fragments=2", f"results_dir={tmp_path}"))[-1]["bits"] > 0
 
 
 def test_a_signal_in_units_of_its_own_has_no_error(tmp_path):
