@@ -81,11 +81,6 @@ def test_the_ends_of_its_ranges_follow_the_reference(warmup, pair, lr, gradient,
     assert_close(found, expected(warmup, theirs, start, lr, gradient, **options))
 
 
-def test_a_scalar_is_a_tensor_of_one_row_and_an_empty_tensor_is_left_out() -> None:
-    layout = laid_out([("scale", (), "vector"), ("none", (0, 3), "matrix")])
-    assert [(block.rows, block.columns) for block in layout] == [(1, 1)]
-
-
 def test_a_tensor_of_zeros_without_gradient_stays_at_zero() -> None:
     """Its P and U are zero, and ‖P‖/‖U‖ is no number."""
     start = [0.0 if k in DEAD else a for k, a in enumerate(problem.START)]

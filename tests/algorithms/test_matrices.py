@@ -54,6 +54,8 @@ def test_the_ends_of_a_chain_of_layers():
     assert [block.role for block in with_ends(chain)] == ["embedding", "vector", "matrix", "head"]
     assert [block.role for block in with_ends(chain[:2])] == ["head", "vector"]
     assert with_ends(chain[1:2]) == chain[1:2]
+    scalar = laid_out([("scale", (), "vector"), ("none", (0, 3), "matrix")])
+    assert [(block.rows, block.columns) for block in scalar] == [(1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -384,7 +384,7 @@ test_what_it_is_not_made_for_is_refused = refusals(
     (lambda: pickle.dumps(trained(steps=0)[1]), COPIED),
     (lambda: Join([trained(steps=0)[1]]), "Join is not supported: give every rank the same number of steps"),
     (lambda: of_one_vector(torch.ones(3, dtype=torch.complex64, requires_grad=True)), "as torch.view_as_real"),
-    (lambda: of_one_vector(*map(torch.nn.Parameter, [torch.ones(3)] * 2)), "two parameters share memory, so one"),
+    (lambda: of_one_vector(*map(torch.nn.Parameter, [torch.ones(3)] * 2)), "two parameters share memory"),
     (lambda: of_one_vector(torch.ones(3)), "no parameter requires"),
     (lambda: of_one_vector(*network().double().parameters(), *network().parameters()), "dtype"),
     (lambda: of_one_vector(*network().parameters(), k=33), "k=33"),

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 DOCKERFILE = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
 
@@ -92,8 +91,3 @@ def test_the_papers_are_those_that_the_sources_of_the_methods_name():
             named |= set(re.findall(r"(\w+)(?:, \w+)*(?: et al\.| and \w+(?: \d{4}|,))", " ".join(source.split())))
     assert {"Wang", "Chen", "Tang", "Richtárik", "Karimireddy", "Kingma", "Gan", "Alistarh", "Horváth"} <= named
     assert named <= first
-
-
-def test_the_citation_and_the_changelog_have_this_version():
-    assert str(CITATION["version"]) == VERSION
-    assert re.search(rf"^## {re.escape(VERSION)} - ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)

@@ -138,10 +138,7 @@ def test_groups_of_codes_cannot_be_added_and_too_many_workers_are_left_out(monke
     assert found.groupby("algorithm")["adds"].all().to_dict() == {"adamw": True, "adamw-compressor-bf16": False}
     assert list(found.attrs["refused"]) == ["loco"]
     said = plan.plan(d="5178", workers=200, bandwidth="1Gbit", step="80ms", level=1).attrs["extrapolates"]
-    assert any(
-        line.startswith("Left out, because it does not fit: loco (algorithm: workers=200: 8 bits cannot hold")
-        for line in said
-    )
+    assert "because it does not fit: loco (algorithm: workers=200: 8 bits cannot hold" in " ".join(said)
 
 
 @pytest.mark.parametrize(
