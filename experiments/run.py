@@ -33,8 +33,8 @@ def application(composed: DictConfig) -> float | None:
     command = HydraConfig.get()
     with exit_with_message() if command.mode is RunMode.RUN else nullcontext():
         config = resolve(composed)
-        refuse_ignored_epochs(command.overrides.task)
         run = read_run(config, packages_of(command.overrides.task))
+        refuse_ignored_epochs(command.overrides.task, config)
         # these import torch, once the configuration is valid
         from experiments.orchestration.sweep import train
         from experiments.training.build import check_direction

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from common.errors import RunError, UsageError, exit_with_message
 from experiments.config.application import resume_collection
 from experiments.config.compose import Config, compose, packages_of, resolve, split
-from experiments.config.run import LAUNCH, launch_of, read_run
+from experiments.config.run import LAUNCH, launch_of, read_run, refuse_ignored_epochs
 from experiments.config.schema import RunConfig
 from experiments.orchestration.processes import start_server
 
@@ -42,9 +42,10 @@ class Grid(BasicSweeper):
         )
         batches = self.split_arguments(overrides, self.max_batch_size)
         if not isinstance(self.launcher, Processes):  # which reads them itself
-            composed = _compose([line for batch in batches for line in batch], self.config)
+            lines = [line for batch in batches for line in batch]
+            composed = _compose(lines, self.config)
             with exit_with_message():
-                _read(composed, self.config)
+                _read(lines, composed, self.config)
         for batch in batches:
             jobs = self.launcher.launch(batch, initial_job_idx=len(returned))
             returned += [job.return_value for job in jobs]  # raises the error of a failed job
@@ -68,7 +69,7 @@ class Processes(Launcher):
         # Outside the block, because the application explains Hydra's errors.
         composed = _compose(lines, self._config)
         with exit_with_message():
-            configs, runs = _read(composed, self._config)
+            configs, runs = _read(lines, composed, self._config)
             for key in (*LAUNCH, "results_dir", "study"):
                 if any(one[key] != configs[0][key] for one in configs):
                     raise UsageError(f"{key}: must be the same for all runs of a sweep")
@@ -133,10 +134,14 @@ def _compose(lines: Sequence[Sequence[str]], config: DictConfig) -> list[DictCon
     return composed
 
 
-def _read(composed: Sequence[DictConfig], config: DictConfig) -> tuple[list[Config], list[RunConfig]]:
+def _read(
+    lines: Sequence[Sequence[str]], composed: Sequence[DictConfig], config: DictConfig
+) -> tuple[list[Config], list[RunConfig]]:
     configs = [resolve(one) for one in composed]
     packages = packages_of(config.hydra.overrides.task)
     runs = [read_run(one, packages) for one in configs]
+    for line, one in zip(lines, configs, strict=True):
+        refuse_ignored_epochs(line, one)
     if not runs:
         raise UsageError("no run in this sweep: glob(...) matches no choice")
     return configs, runs

@@ -27,17 +27,19 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
     also: keys of the command itself, to suggest for misspelt ones.
     """
     overrides = list(overrides)
-    refuse_ignored_epochs(overrides)
     with explain_hydra_errors(overrides, also=also):
         composed = compose(overrides, packages=packages_of(overrides))
-    return read_run(resolve(composed), packages_of(overrides))
+    config = resolve(composed)
+    run = read_run(config, packages_of(overrides))
+    refuse_ignored_epochs(overrides, config)
+    return run
 
 
-def refuse_ignored_epochs(overrides: Sequence[str]) -> None:
-    """Raise UsageError if a later `epochs` has no effect because `rounds` is set too."""
-    rounds, epochs = (value_of(name, overrides) for name in ("rounds", "epochs"))
-    names = [text.partition("=")[0].lstrip("+") for text in overrides]
-    if None not in (rounds, epochs) and names[::-1].index("epochs") < names[::-1].index("rounds"):
+def refuse_ignored_epochs(overrides: Sequence[str], config: Config) -> None:
+    """Raise UsageError if `epochs` has no effect because a file or an earlier override sets `rounds`."""
+    rounds = config["rounds"]
+    epochs, names = value_of("epochs", overrides), [text.partition("=")[0].lstrip("+") for text in overrides]
+    if None not in (epochs, rounds) and "rounds" not in names[::-1][: names[::-1].index("epochs")]:
         raise UsageError(f"epochs={epochs}: rounds={rounds} is set too and wins; add rounds=null")
 
 

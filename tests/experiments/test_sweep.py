@@ -50,7 +50,6 @@ def test_what_fails_is_listed_and_the_rest_is_done_and_not_again(results, tmp_pa
         kept = read_run(yaml.safe_load(StudyFolder(str(tmp_path / "results"), "mine").job(path.name).read_text()), ())
         assert identity.folder(kept) == path
         assert kept.study == "mine"
-    # Again, only what failed is started.
     started, before = [], contents(good)
     monkeypatch.setattr(Job, "start", lambda job, slot: started.append(job.log.stem) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -114,6 +113,7 @@ def test_the_sweeps_that_come_with_it(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 REFUSED = {
+    "task=digits rounds=2 epochs=3 seed=0,1": "epochs=3: rounds=2 is set too and wins; add rounds=null",
     "seed=0,1 jobs=1,2": "jobs: must be the same for all runs of a sweep",
     "cluster.workers=4,3 ranks=4": "cluster.workers=3: too few for 4 ranks",
     "seed=0,1 select=grad_norm": "select=grad_norm: must be final_<metric> or best_<metric>",
