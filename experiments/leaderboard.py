@@ -27,7 +27,7 @@ from experiments.entries.track import Track, read_track
 from experiments.figures.committed import PLACE
 from plots.leaderboard import claims, statistics
 from plots.leaderboard.ranking import ALL, Levels, in_words, needs_by_level, rank
-from plots.request import open_request
+from plots.request import open_request, require_folder
 
 DEFAULTS = {"track": "", "results_dir": "results", "out": "", "packages": "[]"}
 
@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
         packages = packages_of([f"packages={request['packages']}"])
         known = dict.fromkeys(choices("leaderboard", roots(packages)))
-        names = tracks or [name for name in known if _folders(name, results_dir)]
+        entered = [name for name in known if _folders(name, results_dir)]  # refuses a missing folder
+        names = tracks or entered
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         place = Path(request["out"] or Path(results_dir, "rankings"))
@@ -140,7 +141,9 @@ def rows(track: Track, found: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.Da
 
 
 def _folders(track: str, results_dir: str | Path) -> list[Path]:
-    """The folders of a track's entries, the committed ones first."""
+    """The folders of a track's entries, the committed ones first. Raises UsageError for a missing folder."""
+    if str(results_dir) != DEFAULTS["results_dir"]:
+        require_folder("results_dir", results_dir)
     places = [Path(place, "leaderboard", track) for place in (PLACE, results_dir)]
     return [folder for place in places for folder in find_entries(place) if folder.parent == place]
 

@@ -45,7 +45,7 @@ from experiments.models.flat import FlatModel
 from experiments.training.build import build_algorithm
 from plots.leaderboard import statistics
 from plots.leaderboard.ranking import needs_by_level
-from plots.request import open_request, parse, parse_network, parse_positive, require_choice, require_folder
+from plots.request import open_request, parse, parse_network, parse_positive, require_choice
 from plots.runs.network import Network, seconds
 
 DEFAULTS = {
@@ -89,8 +89,6 @@ def plan(**request: object) -> pd.DataFrame:
     given = parse([f"{key}={value}" for key, value in request.items() if value != ""], DEFAULTS)
     if missing := [key for key in ("workers", "bandwidth", "step") if not given[key]]:
         raise UsageError(f"{missing[0]}=: not given; --help explains the keys")
-    if given["results_dir"] != DEFAULTS["results_dir"]:
-        require_folder("results_dir", given["results_dir"])
     link = {"bandwidth": quantity("bandwidth", given["bandwidth"], "Mbit"), "workers": given["workers"]}
     link |= {"latency": quantity("latency", given["latency"]), "computing": quantity("step", given["step"])}
     where = parse_network({key: str(value) for key, value in link.items()}, prefix="")

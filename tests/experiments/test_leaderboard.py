@@ -118,10 +118,10 @@ def test_a_package_has_a_track_of_its_own(
 
 
 def test_an_unknown_track_and_one_without_entries(places: tuple[Path, Path]) -> None:
-    with pytest.raises(UsageError, match="no such track"):
-        leaderboard.ranking("digit", places[1])
-    with pytest.raises(UsageError, match="no entries"):
-        leaderboard.ranking("logreg", places[1])
+    cases = ("digit", places[1], "no such track"), ("logreg", places[1], "no entries"), (TRACK, "typo", "such folder")
+    for track, place, said in cases:
+        with pytest.raises(UsageError, match=said):
+            leaderboard.ranking(track, place)
 
 
 def test_entries_agree_as_far_as_their_bits_to_the_levels(tmp_path: Path) -> None:
