@@ -31,6 +31,8 @@ def main() -> None:
             names.append(word)
         else:
             parser.error(f"{explain_unknown(f'{word}: no such set', word, known)}; a folder is data_dir={word}")
+    if not directory:
+        parser.error("data_dir=: is empty, perhaps by an unset variable; give a folder, or unset DATA_DIR")
     failures = []
     for name in names or usual:
         try:

@@ -56,6 +56,10 @@ def read_run(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
             raise UsageError(f"{name}={config[name]}: must be a choice of conf/{name}/")
     check_keys(config["cluster"], own, "cluster", own)
     values = read_keys(RunConfig, config)
+    for name in ("results_dir", "data_dir"):
+        if not values[name]:
+            hint = ", or unset DATA_DIR" * (name == "data_dir")
+            raise UsageError(f"{name}=: is empty, perhaps by an unset variable; give a folder{hint}")
     if values["results_dir"].startswith("~"):
         raise UsageError(f"results_dir={values['results_dir']}: ~ is not expanded; give the full path")
     of_cluster = read_keys(ClusterConfig, config["cluster"], "cluster.")

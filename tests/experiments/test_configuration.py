@@ -116,7 +116,7 @@ REFUSED = {
     "cluster.workers=0": "cluster.workers=0: must be greater than 0; it counts workers",
     "cluster.workers=8 cluster.groups=3": "cluster.groups=3: must divide cluster.workers=8",
     "cluster.groups=4 cluster.server=sharded": "cluster.server=sharded: does not support cluster.groups",
-    "threads=100000": "threads=100000: must be less than or equal to 1024; it counts threads",
+    "data_dir=": "data_dir=: is empty, perhaps by an unset variable; give a folder, or unset DATA_DIR",
     # options of classes
     "task=logreg/a9a task.dataset.url='https://me:secret@a.net/'": "the url of a.net has a password",
     "task.regularization=-1": "task.regularization=-1: must be greater than or equal to 0",
