@@ -10,12 +10,14 @@ to every run: python -m experiments.run --help. Budgets are `full` (the paper's 
 paper's rounds with a smaller network) and `quick` (a check of the pipeline). `auto` times a few rounds of each and
 takes the largest that this machine trains in two hours. Finished runs are used again, and interrupted ones resume.
 
-The folder is <results_dir>/figures/<name>/; its name also has the budget and the overrides that change the figure. If
-runs of a larger budget are committed (results-reference), their verdicts come first.
+The folder is <results_dir>/figures/<name>/; its name also has the budget and the overrides that change the figure. A
+long name is cut and ends with a hash. If runs of a larger budget are committed (results-reference), their verdicts
+come first.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -138,7 +140,11 @@ def _folder(figure: Figure, asked: Reproduction, run: RunConfig) -> Path:
     changed = split(asked.overrides, UNCHANGING)[1]
     seeds = "" if asked.seeds is None else f"seeds={asked.seeds}".replace(" ", "")
     parts = filter(None, [figure.name, figure.budget, *changed, seeds])
-    return Path(run.results_dir, "figures", "-".join(parts).replace("/", "_"))
+    name = "-".join(parts).replace("/", "_")
+    if len(name.encode()) > 150:  # file systems allow 255 bytes
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name.encode()[:140].decode(errors='ignore')}-{digest}"
+    return Path(run.results_dir, "figures", name)
 
 
 if __name__ == "__main__":

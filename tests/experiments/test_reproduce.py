@@ -97,8 +97,8 @@ def test_a_column_that_no_run_measured_is_named(
 def test_finished_runs_are_drawn_with_the_display_of_today(results, monkeypatch):
     drawn = []
     monkeypatch.setattr("plots.figure.curves.draw", lambda frame, *_, **__: drawn.append(frame) or Figure())
-    reproduce.main([*DEMO, *TINY, f"results_dir={results}", "task.display.label=mine"])
-    assert set(drawn[0]["task_label"]) == {"mine"}
+    reproduce.main([*DEMO, *TINY, f"results_dir={results}", f"task.display.label={'mine' * 60}"])
+    assert set(drawn[0]["task_label"]) == {"mine" * 60}
 
 
 def test_what_goes_to_the_runs_is_quoted_for_hydra() -> None:
