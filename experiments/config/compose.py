@@ -192,9 +192,9 @@ def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], lis
     """Split overrides: first all of these keys and the keys below them, then the others. Raises UsageError."""
     ours: list[str] = []
     rest: list[str] = []
-    known = set(keys)
+    known = tuple(f"{key}." for key in keys)
     for text in overrides:
-        (ours if parse(text).key_or_group.partition(".")[0].partition("@")[0] in known else rest).append(text)
+        (ours if f"{parse(text).key_or_group.partition('@')[0]}.".startswith(known) else rest).append(text)
     return ours, rest
 
 

@@ -217,7 +217,12 @@ class RunConfig:
         return 1 + sum(self.is_due(t) for t in range(1, self.rounds + 1))
 
 
-UNCHANGING = tuple(one.name for one in fields(RunConfig) if spec_of(one).affects in ("place", "look"))
+UNCHANGING = tuple(
+    f"{prefix}{one.name}"
+    for kind, prefix in ((RunConfig, ""), (ClusterConfig, "cluster."))
+    for one in fields(kind)
+    if spec_of(one).affects in ("place", "look")
+)
 """Keys of runs that change no numbers."""
 
 

@@ -47,7 +47,7 @@ def entered(tmp_path: Path, write_package: Callable) -> Callable[..., Path]:
 def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = entered("algorithm.warmup=0.5", tasks=1, algorithm="onebit_adam")
+    folder = entered("algorithm.warmup=0.5", "cluster.timeout=900", tasks=1, algorithm="onebit_adam")
     _, rows = read_with_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
     assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
