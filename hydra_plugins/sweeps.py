@@ -143,7 +143,7 @@ def _read(
     for line, one in zip(lines, configs, strict=True):
         refuse_ignored_epochs(line, one)
     if not runs:
-        raise UsageError("no run in this sweep: glob(...) matches no choice")
+        raise UsageError("no run in this sweep: range(...) is empty, or glob(...) matches no choice")
     return configs, runs
 
 

@@ -44,7 +44,8 @@ def train(file: Path, packages: Sequence[str], ranks: int = 1, run: RunConfig | 
     if find_edits(CODE):  # edited since it was imported
         os.execv(sys.executable, [sys.executable, "-m", _NAME, str(file), *packages])
     if threads := os.environ.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(int(threads))  # torch was imported before this process had its environment
+        # torch was imported before this process had its environment; 4,2 is a number for each nested level
+        torch.set_num_threads(int(threads.partition(",")[0]))
     with exit_with_message():
         train_here(run or read_run(yaml.load(file.read_text(), yaml.CSafeLoader), packages))
 
