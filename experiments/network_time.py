@@ -27,11 +27,11 @@ from rich.console import Console
 
 from common import tables
 from common.errors import UsageError
-from plots.request import NETWORK, choose_runs, open_request, parse_network, parse_positive, require_choice
+from plots.request import NETWORK, choose_variants, open_request, parse_network, parse_positive, require_choice
 from plots.runs.columns import column
 from plots.runs.find import CHOOSING
 from plots.runs.network import paying_range, seconds_to
-from plots.runs.variants import distinguish, keep_ended, variant_rows
+from plots.runs.variants import variant_rows
 
 DEFAULTS = {
     **dict.fromkeys(CHOOSING, ""), "y": "train_loss", "level": "", **NETWORK,
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def show(request: dict[str, str], console: Console) -> None:
-    """Print the tables of a request, one per task.
+    """Print the tables of a request, one per task, below the names of unfinished runs.
 
     Raises UsageError for wrong keys or values, and ValueError if there are no whole runs.
     """
@@ -58,9 +58,9 @@ def show(request: dict[str, str], console: Console) -> None:
         for bandwidth in request["network.bandwidth"].split(",")
         for topology in request["network.topology"].split(",")
     ]
-    runs = choose_runs(request)
-    frame = variant_rows(keep_ended(distinguish(runs)))
-    measured = dict.fromkeys(name for run in runs for name in run.rows)
+    variants = choose_variants(request)
+    frame = variant_rows(variants)
+    measured = dict.fromkeys(name for variant in variants for name in variant.run.rows)
     y = require_choice("y", request["y"], [name for name in measured if column(name).filled_by == "task"])
     frame = frame[frame[y].notna()]
     for task, rows in frame.groupby("task", sort=False):

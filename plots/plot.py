@@ -33,7 +33,7 @@ from plots.figure.spec import Panel
 from plots.request import (
     NETWORK,
     PICTURES,
-    choose_runs,
+    choose_variants,
     open_request,
     parse_network,
     parse_positive,
@@ -46,7 +46,7 @@ from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
 from plots.runs.seeds import average_costs, describe_axes, describe_runs, join_sorted, seeds_in_words
-from plots.runs.variants import distinguish, keep_ended, variant_rows
+from plots.runs.variants import variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
 """Columns by their names in requests."""
@@ -98,19 +98,13 @@ def axis(request: Mapping[str, str]) -> Axis:
 
 def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of a request's runs, of tasks that measure y if given. Prints which runs are unfinished."""
-    modelled, every = parse_network(request), distinguish(choose_runs(request))
-    variants = keep_ended(every)
+    modelled, variants = parse_network(request), choose_variants(request)
     frame = variant_rows(variants)
     if request["y"]:
         columns = dict.fromkeys(name for variant in variants for name in variant.run.rows)
         metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
         y = require_choice("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
-    shown = {variant.run.folder for variant in variants}
-    for one, run in ((one, one.run) for one in every if not one.run.is_finished):
-        what = "used up to there" if run.folder in shown else "left out"
-        who = f"{one.label} on {run.task}, seed {run.seed}, lr={','.join(f'{lr:g}' for lr in one.lrs)}"
-        print(f"{who}, is not finished (round {run.round} of {run.rounds}): {what}")
     return frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
 
 

@@ -18,6 +18,7 @@ from common.tables import write_csv
 from plots.runs import find
 from plots.runs.find import CHOOSING
 from plots.runs.read import RunRecord
+from plots.runs.variants import Variant, distinguish, keep_ended, report_mixed_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,6 +134,22 @@ def choose_runs(request: Mapping[str, str]) -> list[RunRecord]:
     if not runs:
         raise ValueError(f"{place}: no complete runs; start one by python -m experiments.run results_dir={place}")
     return runs
+
+
+def choose_variants(request: Mapping[str, str]) -> list[Variant]:
+    """Return the variants that `keep_ended` selects of a request's runs. Prints which runs are unfinished.
+
+    Raises as `choose_runs`.
+    """
+    every = distinguish(choose_runs(request))
+    variants = keep_ended(every)
+    report_mixed_code(variants)
+    shown = {variant.run.folder for variant in variants}
+    for one, run in ((one, one.run) for one in every if not one.run.is_finished):
+        what = "used up to there" if run.folder in shown else "left out"
+        who = f"{one.label} on {run.task}, seed {run.seed}, lr={','.join(f'{lr:g}' for lr in one.lrs)}"
+        print(f"{who}, is not finished (round {run.round} of {run.rounds}): {what}")
+    return variants
 
 
 def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:

@@ -28,6 +28,7 @@ from plots.runs.variants import (
     group_by,
     keep_ended,
     natural_key,
+    report_mixed_code,
     variant_rows,
 )
 
@@ -79,6 +80,7 @@ def page_data(
     """
     variants = distinguish(runs)
     shown = keep_ended(variants)
+    report_mixed_code(shown)
     content = {"study": study, "made": made, "figures": list(figures)}
     if not shown:
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}

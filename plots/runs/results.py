@@ -15,7 +15,7 @@ from plots.runs.best import Rule, metric_of, rank_step_sizes
 from plots.runs.columns import AXES, higher_is_better, sign
 from plots.runs.read import RunRecord, repeat_by_row
 from plots.runs.seeds import geometric_mean
-from plots.runs.variants import distinguish, facets, variant_rows
+from plots.runs.variants import distinguish, facets, report_mixed_code, variant_rows
 
 
 class Results(pd.DataFrame):
@@ -73,6 +73,7 @@ class Results(pd.DataFrame):
 def results(runs: Sequence[RunRecord]) -> Results:
     """Return the rows of runs. Of several with the same settings, seed and step size only the last is kept."""
     variants = distinguish(runs)
+    report_mixed_code(variants)
     kept = [variant.run for variant in variants]
     frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
     settings = facets(kept).map(_value, na_action="ignore").drop(columns=[*frame, "algorithm"], errors="ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,20 @@ def keep_ended(variants: Iterable[Variant]) -> list[Variant]:
         chosen += finished or [max(parts, key=lambda part: part.run.round)]
     methods = group_by(chosen, lambda variant: (variant.run.task, variant.run.algorithm)).values()
     return [variant for parts in methods for variant in sorted(parts, key=lambda part: natural_key(part.settings))]
+
+
+def report_mixed_code(variants: Iterable[Variant]) -> None:
+    """Report on standard error the curves whose runs are of different code, with the modules that differ."""
+    mixed: dict[str, set[str]] = {}
+    curves = group_by(variants, lambda variant: (variant.run.task, variant.label))
+    for (task, label), parts in curves.items():
+        found = {item for part in parts for item in part.run.code.items()}
+        if modules := {name for name, count in Counter(name for name, _ in found).items() if count > 1}:
+            mixed[f"{label} on {task}"] = modules
+    if mixed:
+        files = sorted(f"{name.replace('.', '/')}.py" for name in set().union(*mixed.values()))
+        where = f"{len(mixed)} of {len(curves)} curves have runs of different code, such as {next(iter(mixed))}"
+        print(f"{where}: {', '.join(files[:5])}{' and others' * (len(files) > 5)}", file=sys.stderr)
 
 
 def natural_key(text: str) -> list[tuple[bool, float, str]]:

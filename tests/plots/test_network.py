@@ -166,13 +166,13 @@ def test_workers_that_groups_cannot_form_are_refused(workers: int) -> None:
 
 
 def test_the_command_prints_a_table(tmp_path, capsys) -> None:
-    folder(tmp_path, "0")
+    folder(tmp_path, "0", status="failed", reached=50)
     command.main([f"results_dir={tmp_path}", "y=grad_norm", "level=0.5", "network.workers=8",
                   "network.bandwidth=0.001,1", "network.topology=rank0,sharded"])  # fmt: skip
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == ["toy: seconds to grad_norm 0.5"]
-    assert [line[:2] for line in lines[1:4]] == [["workers", "Mbit/s"], ["8", "0.001"], ["8", "1"]]
-    assert all(float(text) > 0 for row in lines[2:4] for text in row[2:])
+    assert [line[0].rpartition(": ")[2] for line in lines[:2]] == ["used up to there", "seconds to grad_norm 0.5"]
+    assert [line[:2] for line in lines[2:5]] == [["workers", "Mbit/s"], ["8", "0.001"], ["8", "1"]]
+    assert all(float(text) > 0 for row in lines[3:5] for text in row[2:])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from curve_support import claim
-from folder_support import folder, rewrite
+from folder_support import change, folder, rewrite
 
 from common import tables
 from experiments import load, report
@@ -81,8 +81,7 @@ def test_no_cell_of_a_csv_is_a_formula(tmp_path):
 def test_rows_are_those_of_load(results, tmp_path):
     report.main([f"results_dir={results}", f"out={tmp_path / 'rows.csv'}"])
     read, whole = pd.read_csv(tmp_path / "rows.csv"), table_of(find(results))
-    looks = {"label", "color", "marker", "task_label", "selected_by"}
-    assert set(read) == {*whole, "modelled_seconds"} - looks
+    assert set(read) == {*whole, "modelled_seconds"} - {"label", "color", "marker", "task_label", "selected_by"}
     for name in ("grad_norm", "compressor.ratio", "lr", "bits"):
         pd.testing.assert_series_equal(read[name], whole[name], check_index_type=False)
 
@@ -102,7 +101,7 @@ def test_beside_a_picture_lie_its_curves(results, tmp_path, capsys):
 def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
     """Otherwise its mean would be over other seeds than those of the methods beside it, and nobody would know."""
     for seed in (0, 1):
-        folder(tmp_path, f"plain{seed}", seed=seed)
+        change(folder(tmp_path, f"plain{seed}", seed=seed), "code.json", lambda _, s=seed: {"modules": {"a": s}})
     folder(tmp_path, "noisy0", algorithm="noisy")
     folder(tmp_path, "noisy1", algorithm="noisy", seed=1, status="failed", reached=50)
     folder(tmp_path, "odd", algorithm="odd", status="failed", reached=20)
@@ -112,7 +111,8 @@ def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
         "Odd on toy, seed 0, lr=0.1, is not finished (round 20 of 100): used up to there\n"
     )
     plot.main([f"results_dir={tmp_path}", "x=rounds", f"out={tmp_path / 'it.svg'}"])
-    printed = capsys.readouterr().out
+    printed, noticed = capsys.readouterr()
+    assert noticed == "1 of 3 curves have runs of different code, such as Plain on toy: a.py\n"
     assert said in printed
     assert f"seeds {seeds}." in printed
     report.main([f"results_dir={tmp_path}", f"out={tmp_path / 'it.tex'}"])
