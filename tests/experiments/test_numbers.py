@@ -7,6 +7,7 @@ import pytest
 import torch
 from run_support import configuration
 
+from algorithms.registry import parameters
 from common.errors import RunError
 from experiments.cluster.ranks import Ranks
 from experiments.config.compose import ROOT
@@ -72,14 +73,13 @@ def test_an_overflow_at_one_worker_names_it() -> None:
 
 @every_algorithm
 def test_negative_zero_is_zero(algorithm: str) -> None:
-    ends = []
+    ends, often = [], ["algorithm.period=2"] if "period" in parameters(algorithm) else []
     for zero in (0.0, -0.0):
-        trainer = _trainer(f"algorithm={algorithm}", "cluster.workers=2")
+        trainer = _trainer(f"algorithm={algorithm}", "cluster.workers=2", *often)
         gradients, statistics = trainer.task.gradients(trainer.state.replica.x, trainer.statistics, 1)
         gradients = torch.where(torch.arange(gradients.shape[-1]) % 3 == 0, zero, gradients)
         trainer.task.gradients = lambda x, before, t, same=(gradients, statistics): same
-        for _ in range(5):
-            trainer.step()
+        _steps(trainer, 5)
         ends.append(trainer.state.replica.x)
     assert torch.equal(*ends)
 
