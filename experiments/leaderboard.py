@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         results_dir, tracks = request["results_dir"], [name for name in request["track"].split(",") if name]
         packages = packages_of([f"packages={request['packages']}"])
         known = dict.fromkeys(choices("leaderboard", roots(packages)))
-        entered = [name for name in known if _folders(name, results_dir)]  # refuses a missing folder
-        names = tracks or entered
+        _require_results(results_dir)
+        names = tracks or [name for name in known if _folders(name, results_dir)]
         if not names:
             raise UsageError(f"{results_dir}: has no entries; python -m experiments.enter track=digits makes one")
         place = Path(request["out"] or Path(results_dir, "rankings"))
@@ -140,10 +140,15 @@ def rows(track: Track, found: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.Da
     return pd.concat(parts, ignore_index=True)
 
 
-def _folders(track: str, results_dir: str | Path) -> list[Path]:
-    """The folders of a track's entries, the committed ones first. Raises UsageError for a missing folder."""
+def _require_results(results_dir: str | Path) -> None:
+    """Raise UsageError unless the folder exists. The default one is made by the first run."""
     if str(results_dir) != DEFAULTS["results_dir"]:
         require_folder("results_dir", results_dir)
+
+
+def _folders(track: str, results_dir: str | Path) -> list[Path]:
+    """The folders of a track's entries, the committed ones first. Raises UsageError for a missing folder."""
+    _require_results(results_dir)
     places = [Path(place, "leaderboard", track) for place in (PLACE, results_dir)]
     return [folder for place in places for folder in find_entries(place) if folder.parent == place]
 

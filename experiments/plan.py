@@ -163,8 +163,8 @@ def contenders(
             "track"
         )
     runs = pd.concat(kept)
-    runs.attrs = {"goal": f"level {level} of track {track}", "missed": [*is_there.index[~is_there]], "dense": dense}
-    runs.attrs["refused"] = refused
+    left_out = {"missed": [*is_there.index[~is_there]], "dense": dense, "refused": refused}
+    runs.attrs = {"goal": f"level {level} of track {track}", **left_out}
     return runs
 
 

@@ -60,8 +60,8 @@ def ef21_sgdm(
     State: v_i, u_i where `double`, and ĝ_i [d] on every worker; ĝ [d] on the server.
     Wire: 32d bits up in round 1, then one message of C, 64k bits with top-k; 32d bits down.
     Source: Fatkhullin, Tyurin and Richtárik, Momentum Provably Improves Error Feedback!, 2023 (arXiv 2305.15155),
-    with the defaults of its authors' code. η = 1 is EF21. The step size of theory is EF21's,
-    larger than the paper's Theorem 3 allows for small η.
+    with the defaults of its authors' code. η = 1 is EF21. The step size of theory is EF21's, larger
+    than the paper's Theorem 3 allows for small η.
     Differences: The dense start is counted, but not in the authors' code. The paper starts from a larger batch. The
     authors' code never applies its weight decay.
     """

@@ -15,8 +15,8 @@ def local_sgd(
         server   mean_i (x − x_i)
         replica  x ← x − mean_i (x − x_i) = mean_i x_i,  x_i ← x
 
-    State: x_i and the update's moments [d] on every worker; x and an unused b [d]. Averaging
-    keeps the moments.
+    State: x_i and the update's moments [d] on every worker; x and an unused b [d]. Averaging keeps the
+    moments.
     Wire: 32d bits up and down in rounds that H divides, 0 in the others.
     Source: McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, 2016 (FedAvg),
     and Stich, Local SGD Converges Fast and Communicates Little, 2018. Evaluations measure the last average. FedAvg's

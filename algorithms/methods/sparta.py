@@ -54,8 +54,8 @@ def sparta(compressor: Compressor, update: Update) -> Algorithm:
         replica  on S: x ← x − mean_i (x − x_i) = mean_i x_i,  x_i ← x
 
     x has every coordinate's last mean. Evaluations measure mean_i x_i; bits do not include that average.
-    State: x_i, the inner update's moments and the unsent part of x − x_i [d] on every worker; x and an
-    unused b [d].
+    State: x_i, the inner update's moments and the unsent part of x − x_i [d] on every worker; x and an unused
+    b [d].
     Wire: 32k + 64 bits up and down in every round, with the k of `compressor`, random_k.
     Source: SPARTA of EXO Labs, 2025, by the code of EXO Gym (exo-explore/gym) with its share 0.005. k = d is local
     SGD.

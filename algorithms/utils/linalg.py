@@ -19,7 +19,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])  # torch's is slower than a small product
     m, (n, r) = a.shape[-2], b.shape[-2:]
     full_n, full_r = (-(-size // _ALIGNED) * _ALIGNED for size in (n, r))
-    matrices = _padded(a, m, full_n), _padded(b, full_n, full_r)
+    matrices = _pad_to(a, m, full_n), _pad_to(b, full_n, full_r)
     flat = (one.expand(*lead, *one.shape[-2:]).reshape(-1, *one.shape[-2:]).contiguous() for one in matrices)
     return torch.bmm(*flat)[..., :r].reshape(*lead, m, r)
 
@@ -27,7 +27,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 def orthonormalize(a: Tensor) -> Tensor:
     """Return the Q [..., m, r] of A = QR, for matrices A [..., m, r] with m ≥ r."""
     m, r = a.shape[-2:]
-    return torch.linalg.qr(_padded(a, -(-m // _ALIGNED) * _ALIGNED, r)).Q[..., :m, :]
+    return torch.linalg.qr(_pad_to(a, -(-m // _ALIGNED) * _ALIGNED, r)).Q[..., :m, :]
 
 
 def join(matrices: Sequence[Tensor], others: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ def cut(vectors: Tensor, shapes: Sequence[tuple[int, int]]) -> list[Tensor]:
     return [part.unflatten(-1, shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-def _padded(matrices: Tensor, rows: int, columns: int) -> Tensor:
+def _pad_to(matrices: Tensor, rows: int, columns: int) -> Tensor:
     """Append zeros, so that matrices have this size."""
     missing = (0, columns - matrices.shape[-1], 0, rows - matrices.shape[-2])
     return pad(matrices, missing) if any(missing) else matrices

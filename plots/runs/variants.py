@@ -117,7 +117,7 @@ def keep_ended(variants: Iterable[Variant]) -> list[Variant]:
 
 
 def report_mixed_code(variants: Iterable[Variant]) -> None:
-    """Report on standard error the curves whose runs are of different code, with the modules that differ."""
+    """Print, on standard error, how many curves have runs of different code, and the modules that differ."""
     mixed: dict[str, set[str]] = {}
     curves = group_by(variants, lambda variant: (variant.run.task, variant.label))
     for (task, label), parts in curves.items():
