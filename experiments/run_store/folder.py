@@ -126,15 +126,12 @@ class RunFolder:
         self._write_status({"status": status, "time": now, **details})
 
     @_on_first_rank
-    def write_config(self, config: Config, keep: Sequence[str] = ()) -> None:
-        """Record the configuration, because labels and colours may have changed since.
-
-        keep: keys that stay as they were recorded.
-        """
+    def write_config(self, config: Config, only: Sequence[str] = ()) -> None:
+        """Record the configuration; `only`: these keys, for a finished run whose labels and colours have changed."""
         target = self.path / "config.yaml"
         with self._explain_damage():
-            run = open_run(self.path) if keep else None
-        config = {**config, **{key: run.config[key] for key in keep if run and key in run.config}}
+            run = open_run(self.path) if only else None
+        config = {**run.config, **{key: config[key] for key in only}} if run else config
         content = as_yaml(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), self._run)
         if not target.exists() or target.read_bytes() != content:
             self._write(target.name, content)

@@ -54,7 +54,7 @@ def bring_to_end(
                 with open_logger(logger, folder.path, display.say):
                     pass  # shows its rows, if it ran without this logger
                 display.skip(run.rounds)
-                folder.write_config(config_of(run), keep=("study", "logger"))
+                folder.write_config(config_of(run), only=("algorithm", "task"))
                 folder.tidy(keep=1)
             else:
                 if folder.aside:
