@@ -15,7 +15,7 @@ from hydra._internal.utils import get_args_parser
 from common.errors import UsageError, exit_with_message
 from common.signals import end_with_parent
 from experiments.config import schema
-from experiments.config.compose import choices, packages_of, parse, register, roots, search_path, value_of
+from experiments.config.compose import choices, packages_of, parse, quote, register, roots, search_path, value_of
 from experiments.config.messages import explain_hydra_errors, refuse_misspelt
 
 _SHOWN = {
@@ -63,7 +63,7 @@ def start(
             print(_help(about, name, roots(packages_of(overrides), folders)))
             return
         if not is_about_hydra:
-            overrides = rewrite(overrides)
+            overrides = quote(rewrite(overrides))
             refuse_misspelt(overrides, _keys(name), roots(packages_of(overrides), folders))
         overrides = _with_swept_options(overrides)
         register()

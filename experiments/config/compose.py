@@ -188,6 +188,11 @@ def parse(text: str) -> Override:
         ) from error
 
 
+def quote(overrides: Iterable[str]) -> list[str]:
+    """Quote names that look like numbers, because Hydra turns results_dir=2024_11_27 into 20241127."""
+    return [re.sub(r"^(results_dir|data_dir|study)=(\d[\w.]*)$", r"\1='\2'", text) for text in overrides]
+
+
 def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:
     """Split overrides: first all of these keys and the keys below them, then the others. Raises UsageError."""
     ours: list[str] = []

@@ -9,7 +9,7 @@ from typing import Any
 from common.errors import UsageError
 from experiments.config import schema
 from experiments.config.classes import Classes, as_node
-from experiments.config.compose import Config, compose, packages_of, resolve, value_of
+from experiments.config.compose import Config, compose, packages_of, quote, resolve, value_of
 from experiments.config.derived import fill_derived_keys
 from experiments.config.messages import explain_hydra_errors
 from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
@@ -26,7 +26,7 @@ def load_run(overrides: Iterable[str], also: Iterable[str] = ()) -> RunConfig:
 
     also: keys of the command itself, to suggest for misspelt ones.
     """
-    overrides = list(overrides)
+    overrides = quote(overrides)
     with explain_hydra_errors(overrides, also=also):
         composed = compose(overrides, packages=packages_of(overrides))
     config = resolve(composed)

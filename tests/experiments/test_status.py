@@ -108,7 +108,7 @@ def test_progress_tells_the_time_left_from_the_rounds_done_here(monkeypatch: pyt
 
 def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     sgd, other = go(*SMALL, "algorithm=sgd", results), go(*SMALL, "algorithm=sgd", "task.batch_size=3", results)
-    go(*SMALL, "algorithm=ef21", "study=mine", results)
+    go(*SMALL, "algorithm=ef21", "study=2024_11", results)
     place = tmp_path / "results"
 
     def chosen(*words: str) -> dict[str, dict[str, str]]:
@@ -118,7 +118,7 @@ def test_runs_are_chosen_by_what_they_are(results: str, tmp_path: Path, capsys: 
     assert set(table) == {str(sgd), str(other)}
     assert {row["settings"] for row in table.values()} == {"task.batch_size=null", "task.batch_size=3"}
     assert table[str(sgd)]["metric"] == f"grad_norm {rows(sgd)[-1]['grad_norm']:.4g}"
-    assert {row["algorithm"] for row in chosen("study=mine").values()} == {"ef21"}
+    assert {row["algorithm"] for row in chosen("study=2024_11").values()} == {"ef21"}
     assert len(chosen("state=finished", "task=logreg/breast_cancer")) == 3
     for words, said in (
         ([str(place), "state=failed"], "state=failed: no run has it"),
