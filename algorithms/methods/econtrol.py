@@ -1,6 +1,7 @@
 """EControl: one message corrects a gradient estimate and feeds back an error with a gain."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -26,8 +27,8 @@ class ErrorControl(Channel):
 
     def __post_init__(self) -> None:
         self._check_scaled("error control")
-        if self.eta is not None and self.eta < 0:
-            raise ValueError(f"eta={self.eta}: must not be negative")
+        if self.eta is not None and not 0 <= self.eta < inf:
+            raise ValueError(f"eta={self.eta}: must be finite and not negative")
 
     def start(self, like: Tensor) -> Controlled:
         return Controlled(h=torch.zeros_like(like), e=torch.zeros_like(like))

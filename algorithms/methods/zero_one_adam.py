@@ -167,7 +167,7 @@ def zero_one_adam(
     Differences: One server holds δ_s; there all workers do. A resumed run keeps its intervals, no first gradient is
     dropped, v is never learnt after T_v, and m, m_i and z are zero where v is.
     """
-    if stretch <= 0:
+    if not stretch > 0:  # also nan
         raise ValueError(f"stretch={stretch}: must be at least 1 round, or a positive share of all rounds")
     schedule = Schedule(
         freeze=warmup_rounds(warmup, rounds),

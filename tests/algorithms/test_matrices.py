@@ -231,7 +231,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: optimized(ef21_muon(TopK(k=2), LAYOUT)), "a server or replica of its own"),
     (lambda: powersgd(Identity(), LAYOUT, rank=0), "rank=0: must be at least 1"),
     (lambda: ef21_muon(TopK(k=2), LAYOUT, beta=0.0), r"beta=0\.0: must lie"),
-    (lambda: muon(Identity(), LAYOUT, others_lr=-1.0), "others_lr=-1.0: must not be negative"),
+    (lambda: muon(Identity(), LAYOUT, others_lr=float("nan")), "others_lr=nan: must be finite and not negative"),
     (lambda: dion(Identity(), LAYOUT, fraction=0.0), r"fraction=0\.0: must lie"),
     (lambda: dion(Identity(), LAYOUT, momentum=1.0), r"momentum=1\.0: must lie"),
 )

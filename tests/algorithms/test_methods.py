@@ -285,7 +285,7 @@ test_what_cannot_work_is_refused = refusals(
     (lambda: ef21_p(Sign()), "has no scale"),
     (lambda: ErrorFeedback(TopK(k=2), decay=1.1), r"decay=1.1: must lie in \[0, 1\]"),
     (lambda: ef21_sgdm(TopK(k=2), eta=0.0), r"eta=0.0: must lie in \(0, 1\]"),
-    (lambda: econtrol(TopK(k=2), SGD(), eta=-0.1), "eta=-0.1: must not be negative"),
+    (lambda: econtrol(TopK(k=2), SGD(), eta=float("nan")), "eta=nan: must be finite and not negative"),
     (lambda: econtrol(ScaledSign("l2"), SGD()).check(problem.D), "no known contraction constant"),
     (lambda: loco(TopK(k=2), SGD(), reset=0), "reset=0: a number of rounds"),
     (lambda: loco(TopK(k=2), SGD(), error_bits=4), "error_bits=4: must be 8 or 32"),  # type: ignore

@@ -1,6 +1,7 @@
 """Muon: steps along nearly orthogonal matrices."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -58,8 +59,8 @@ class Muon(Update):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "momentum")
-        if self.others_lr < 0:
-            raise ValueError(f"others_lr={self.others_lr}: must not be negative")
+        if not 0 <= self.others_lr < inf:
+            raise ValueError(f"others_lr={self.others_lr}: must be finite and not negative")
 
     def start(self, x: Tensor) -> MuonMoments:
         matrices, others = self._split.separate(torch.zeros_like(x))
