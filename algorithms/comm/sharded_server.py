@@ -268,7 +268,7 @@ def swap_messages(
         elif kept is None:
             arrived.append(messages[0].new_empty(size))
         else:
-            if len(kept.get(index, ())) < size:
+            if index not in kept or len(kept[index]) < size:
                 kept[index] = messages[0].new_empty(size)
             arrived.append(kept[index][:size])
     operations = [
