@@ -11,6 +11,7 @@ Common state is saved once. Each rank saves its worker and server. Every part ha
 import json
 from os import PathLike
 from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 import torch
 from torch import Tensor
@@ -155,7 +156,9 @@ class _Saved:
             if full.startswith(prefix)
         }
         try:
-            load(loaded, checkpoint_id=self._folder, no_dist=True)
+            with catch_warnings():
+                filterwarnings("ignore", "torch.distributed is disabled")  # every rank loads by itself
+                load(loaded, checkpoint_id=self._folder, no_dist=True)
         except (OSError, CheckpointException) as error:
             raise ValueError(f"{self._folder}: {name} cannot be read: {error}") from error
         found = {full.removeprefix(prefix): tensor for full, tensor in loaded.items()}

@@ -11,6 +11,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.loggers.logger import Logger, Row, Say, one_line, wandb_name, wandb_row
@@ -91,7 +92,8 @@ class WandbLogger(Logger):
             sent.touch()
             say(f"wandb: {self._curves[0].run.url}")
         else:  # `wandb sync` would append to the rows that it sent before
-            once, again = f"wandb sync {folder}/wandb/offline-run-*", "give the command again with logger.mode=online"
+            once = f"wandb sync {quote(str(folder))}/wandb/offline-run-*"
+            again = "give the command again with logger.mode=online"
             to_send = "" if self.mode == "disabled" else f"; to send it: {again if sent.exists() else once}"
             say(f"wandb: {self.mode}, {reason}{to_send}")
 

@@ -82,7 +82,7 @@ def _begin(trainer: Trainer, run: RunConfig, folder: RunFolder, display: Display
     facts = {**environment(), "ranks": ranks.size, "device": str(trainer.task.device)}
     columns = declare_columns(trainer.task)
     data = trainer.task.facts()
-    shared = {name: fact for name, fact in data.items() if name != "device"}
+    shared = {**data, "device": trainer.task.device.type}
     ranks.agree({**shared, "round of the checkpoint": trainer.t if resumed else "none"})
     if not resumed:
         algorithm, d = trainer.cluster.algorithm, trainer.task.d

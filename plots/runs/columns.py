@@ -1,5 +1,6 @@
 """The columns of the results: name, label, unit, better direction, and the part that fills it."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -74,9 +75,14 @@ _declared: dict[str, Column] = {}
 
 
 def declare(record: Iterable[Mapping[str, Any]]) -> None:
-    """Register the columns of a user's task from `dataclasses.asdict`. The project's columns take precedence."""
-    for entry in record:
-        _declared[entry["name"]] = Column(**entry)
+    """Register the columns of a user's task from `dataclasses.asdict`. The project's columns take precedence.
+
+    If runs declare different directions, the run read last counts, and this is said on standard error.
+    """
+    for one in (Column(**entry) for entry in record):
+        if _declared.get(one.name, one).better != one.better:
+            print(f"{one.name}: runs disagree on whether higher or lower is better; rename one", file=sys.stderr)
+        _declared[one.name] = one
 
 
 ABOUT_BITS = {

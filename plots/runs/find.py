@@ -34,7 +34,8 @@ def folders(root: Path) -> Iterator[Path]:
     for path, inner, files in os.walk(root, onerror=unreadable.append):
         # Skip partial copies, and <id>.1: results of other code.
         inner[:] = sorted(name for name in inner if not re.fullmatch(r"\..*|[0-9a-f]{12}\.\d+", name))
-        if not set(FILES).isdisjoint(files):
+        known = len({*FILES}.intersection(files))
+        if known > 1 or (known and re.fullmatch("[0-9a-f]{12}", os.path.basename(path))):  # else a stray file
             yield Path(path)
             inner.clear()
         elif Path(path) == root:

@@ -34,7 +34,7 @@ _OF_A_METHOD = ("algorithm", "compressor", "update")
 _MARKERS = {*"osD^v<>XPp*hHxd+"}
 """Markers known without importing matplotlib."""
 
-_NOT_ANYWHERE = {"display", "data_dir", "cuda_graphs"}
+_NOT_ANYWHERE = {"display", "data_dir", "url", "cuda_graphs"}
 """Names that never distinguish curves, in any group."""
 
 
