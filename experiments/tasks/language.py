@@ -146,7 +146,7 @@ class LanguageModel(NetworkTask):
         """Yield the held-out part in windows int64 [N, L + 1]. A window's last character is the first of the next."""
         whole = (len(self._held_out) - 1) // self.context
         starts = torch.arange(whole, device=self.device) * self.context
-        for some in starts.split(self._evaluation_batch):
+        for some in starts.split(self._evaluation_batch) if whole else ():  # no starts would be one empty piece
             yield _codes(self._held_out[some[:, None] + self._within])
         if whole * self.context < len(self._held_out) - 1:
             yield _codes(self._held_out[None, whole * self.context :])
