@@ -67,7 +67,7 @@ def _read(folder: Path, sha256: str | None, file_hash: str) -> Arrays | None:
         found = digest(arrays.values())
         is_same = found == sha256 or (sha256 is None and _stamp(file_hash, found) == about["sha256"])
         return arrays if is_same else None
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
 
 

@@ -55,7 +55,7 @@ def test_atomic_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.npy", "b.npy", "about.json"])
-@pytest.mark.parametrize("how", ["flip a byte", "cut", "remove"])
+@pytest.mark.parametrize("how", ["flip a byte", "cut", "remove", "empty", "other form"])
 def test_a_cache_is_built_once_and_again_when_damaged(tmp_path: Path, name: str, how: str) -> None:
     folder, build = tmp_path / "sub" / "x", Builder()
     for _ in range(2):
@@ -66,7 +66,7 @@ def test_a_cache_is_built_once_and_again_when_damaged(tmp_path: Path, name: str,
     content[9 if name == "about.json" else -9] ^= 0x55
     (folder / name).unlink()  # what is mapped stays as it is
     if how != "remove":
-        (folder / name).write_bytes(content if how == "flip a byte" else content[:-9])
+        (folder / name).write_bytes({"flip a byte": content, "cut": content[:-9], "empty": b""}.get(how, b"[]"))
     for _ in range(2):
         assert same(cache.load_cached(folder, build))
     assert build.calls == 2
