@@ -94,13 +94,13 @@ def sync(*places: Path) -> None:
 
 @contextmanager
 def name_in_errors(target: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Raise any full-disk error as an OSError that names `target`, a file or folder.
+    """Make errors name `target`, a file or folder: full-disk errors, raised as OSErrors, and other OSErrors.
 
-    An OSError that names no file, or `temporary`, gets the name too."""
+    An OSError that names a file other than `temporary` keeps its name."""
     try:
         yield
     except (OSError, RuntimeError) as error:
-        if not is_disk_full(error):
+        if not is_disk_full(error) or getattr(error, "filename", None) not in (None, str(temporary)):
             if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
                 error.filename = str(target)
             raise

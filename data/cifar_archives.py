@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from common.errors import DataError
+from common.files import name_in_errors
 from data.cache import Arrays
 from data.torchvision_operators import torchvision
 
@@ -21,7 +22,7 @@ def open_folder(kind: type[torchvision.datasets.CIFAR10], place: Path) -> Iterat
     if place.is_dir():
         yield place
         return
-    with TemporaryDirectory() as temporary:
+    with TemporaryDirectory() as temporary, name_in_errors(Path(temporary).parent):
         folder = Path(temporary, kind.base_folder)
         with tarfile.open(place) as tar:
             for member in tar:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
-from common.errors import DataError
+from common.errors import DataError, is_disk_full
 from common.files import require_regular
 from data.cache import Arrays, load_cached
 from data.dataset import digest
@@ -140,6 +140,8 @@ def _check(
     try:
         arrays = read(place)
     except Exception as error:  # damaged archives and pictures can raise nearly anything
+        if is_disk_full(error):
+            raise
         reason = str(error) or type(error).__name__
         raise DataError(f"{source} cannot be read as {name} ({reason}): {remedy}") from error
     if sha256 and (found := digest(arrays.values())) != sha256:

@@ -25,8 +25,7 @@ def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
     """Register TINY_TEXT as the known set "tiny". Returns its content hash, computed here by hand."""
-    content = hashlib.sha256()
-    content.update(struct.pack("<3b", 1, -1, 1))
+    content = hashlib.sha256(struct.pack("<3b", 1, -1, 1))
     content.update(struct.pack("<4q", 0, 2, 3, 3))
     content.update(struct.pack("<3i", 0, 2, 1))
     content.update(struct.pack("<3d", 0.5, -1.25, 4.0))

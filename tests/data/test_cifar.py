@@ -82,8 +82,7 @@ def test_real_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.bincount(images.train_labels).tolist() == [5000] * 10
         assert np.bincount(images.test_labels).tolist() == [1000] * 10
     # A frog and two trucks; a cat, and two ships.
-    assert images.train_labels[:3].tolist() == [6, 9, 9]
-    assert images.test_labels[:3].tolist() == [3, 8, 8]
+    assert [labels[:3].tolist() for labels in (images.train_labels, images.test_labels)] == [[6, 9, 9], [3, 8, 8]]
     # The mean is measured; the standard deviation in use is the mean of the images' own, smaller than of all pixels.
     assert np.allclose(images.train_images.mean(axis=(0, 1, 2)) / 255, images.mean, atol=1e-4)
     assert np.allclose(images.train_images.std(axis=(1, 2)).mean(axis=0) / 255, images.std, atol=1e-3)
@@ -172,6 +171,13 @@ def test_damaged_files(small: Arrays, tmp_path: Path, form: str, name: str, reas
     assert said.startswith(f"{source} cannot be read as cifar10 ({reason}")
     assert said.endswith(f": put {OFFICIAL} from {NOWHERE} there instead")
     assert not list((tmp_path / "cache").glob("*-*/about.json"))
+
+
+def test_a_full_temporary_folder(web: Web, small: Arrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.files["/x"] = tar_gz(official_files(small), FOLDER)
+    monkeypatch.setattr("tarfile.TarFile.extract", lambda *_, **__: Path("/dev/full").write_bytes(b"1"))
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/scratch'"):
+        cifar10.load(tmp_path / "d", f"{web.url}/x")
 
 
 def test_batches_are_not_unpickled_before_they_are_checked(small: Arrays, tmp_path: Path) -> None:
