@@ -9,12 +9,13 @@ import argparse
 import os
 import sys
 
-from common.errors import DataError
+from common.errors import DataError, exit_with_message
 from common.names import explain_unknown
 from data import cifar10, cifar100, libsvm, shakespeare
 from data.dataset import Dataset, Images, shape
 
 
+@exit_with_message()
 def main() -> None:
     """Load and describe every requested set. Failures are reported after the others are done."""
     usual = [*libsvm.PINNED, "cifar10", "shakespeare"]  # the sets of the figures
