@@ -23,13 +23,13 @@ def read_shards(
 
     A shard has a header of 256 int32 numbers: 20240520, the version 1 and the number of tokens. The tokens follow as
     uint16. All numbers are little-endian.
-    Raises DataError if a file is missing or has another format.
+    Raises DataError if a file is missing, has another format, or has tokens that GPT-2 lacks.
     Source: the files of Karpathy's llm.c (dev/data/data_common.py).
     """
     base = Path(data_dir).expanduser()
     folder = next((place for place in (base / name, base) if any(place.glob(f"{name}_train_*.bin"))), base / name)
     files = [folder / f"{name}_train_{number:06}.bin" for number in range(1, shards + 1)]
-    return Tokens(name, join_shards(files), read_shard(folder / f"{name}_val_000000.bin")[:held_out], VOCABULARY)
+    return Tokens(name, join_shards(files), read_shard(folder / f"{name}_val_000000.bin", held_out), VOCABULARY)
 
 
 def join_shards(files: Sequence[Path]) -> np.ndarray:
@@ -38,8 +38,8 @@ def join_shards(files: Sequence[Path]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def read_shard(file: Path) -> np.ndarray:
-    """Map the tokens of a shard, uint16 [N]; they enter memory as they are read. Raises DataError."""
+def read_shard(file: Path, count: int | None = None) -> np.ndarray:
+    """Map the first `count` tokens of a shard (None: all), uint16 [N]. Raises DataError."""
     try:
         header, size = np.fromfile(file, "<i4", HEADER), file.stat().st_size
     except OSError as error:
@@ -49,4 +49,7 @@ def read_shard(file: Path) -> np.ndarray:
             f"{file}: has {size} bytes and begins with {header[:3].tolist()}: truncated, or of another form; a shard "
             f"begins with {MAGIC}, {VERSION} and the number of its tokens; they follow at byte {4 * HEADER}, 2 each"
         )
-    return np.memmap(file, "<u2", "c", 4 * HEADER)
+    tokens = np.memmap(file, "<u2", "c", 4 * HEADER)[:count]
+    if (largest := int(tokens.max(initial=0))) >= VOCABULARY:
+        raise DataError(f"{file}: has the token {largest}, but GPT-2's {VOCABULARY} tokens end at {VOCABULARY - 1}")
+    return tokens

@@ -51,8 +51,7 @@ def test_files_of_ones_own(file: str, words: None, tmp_path: Path) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_bytes(lzma.compress(WORDS) if file.endswith(".xz") else WORDS)
     found = shakespeare.load(tmp_path, url="http://127.0.0.1:9/input.txt")
-    assert bytes(found.characters) == WORDS
-    assert found.name == "shakespeare"
+    assert (found.name, bytes(found.characters)) == ("shakespeare", WORDS)
 
 
 def test_it_is_fetched_once(words: None, web: Web, tmp_path: Path) -> None:
@@ -69,8 +68,7 @@ def test_the_real_text(tmp_path: Path) -> None:
         pytest.skip("the real text is not beside the LibSVM sets")
     found = shakespeare.load(folder)
     assert (len(found.train), len(found.held_out)) == (1003854, 111540)
-    assert bytes(found.alphabet[:13]) == b"\n !$&',-.3:;?"
-    assert len(found.alphabet) == 65
+    assert (len(found.alphabet), bytes(found.alphabet[:13])) == (65, b"\n !$&',-.3:;?")
     assert bytes(found.characters[:14]) == b"First Citizen:"
 
 
@@ -99,20 +97,18 @@ def write_shard(file: Path, tokens: list[int], magic: int = 20240520, said: int 
 
 
 def test_shards_are_read_in_order(tmp_path: Path) -> None:
-    folder = tmp_path / "fineweb"
-    folder.mkdir()
+    (folder := tmp_path / "fineweb").mkdir()
     for name, tokens in (("train_000001", [5, 50256]), ("train_000002", [7]), ("val_000000", [1, 2, 3])):
         write_shard(folder / f"fineweb_{name}.bin", tokens)
     found = token_shards.read_shards(tmp_path, shards=2, held_out=2)
-    assert found.train.tolist() == [5, 50256, 7]
-    assert found.held_out.tolist() == [1, 2]
+    assert [part.tolist() for part in (found.train, found.held_out)] == [[5, 50256, 7], [1, 2]]
     assert token_shards.read_shards(folder).train.tolist() == [5, 50256]
 
 
-@pytest.mark.parametrize("changed", [{"magic": 20240521}, {"said": 3}])
-def test_a_file_of_another_form_is_no_shard(tmp_path: Path, changed: dict[str, int]) -> None:
-    write_shard(tmp_path / "fineweb_train_000001.bin", [1, 2], **changed)
-    with pytest.raises(DataError, match=r"fineweb_train_000001\.bin: has 1028 bytes and begins with \[2024"):
+@pytest.mark.parametrize(("tokens", "changed"), [([1, 2], {"magic": 20240521}), ([1, 2], {"said": 3}), ([50257], {})])
+def test_a_file_of_another_form_is_no_shard(tmp_path: Path, tokens: list[int], changed: dict[str, int]) -> None:
+    write_shard(tmp_path / "fineweb_train_000001.bin", tokens, **changed)
+    with pytest.raises(DataError, match=r"000001\.bin: has (1028 bytes and begins with \[2024|the token 50257, but)"):
         token_shards.read_shards(tmp_path)
     with pytest.raises(DataError, match=r"cannot read .*fineweb_train_000001\.bin"):
         token_shards.read_shards(tmp_path / "elsewhere")
@@ -120,8 +116,7 @@ def test_a_file_of_another_form_is_no_shard(tmp_path: Path, changed: dict[str, i
 
 @pytest.mark.parametrize("size", [0, 12, 1027])
 def test_a_shard_that_was_cut_is_named(tmp_path: Path, size: int) -> None:
-    file = tmp_path / "fineweb_train_000001.bin"
-    write_shard(file, [1, 2], said=1)
+    write_shard(file := tmp_path / "fineweb_train_000001.bin", [1, 2], said=1)
     file.write_bytes(file.read_bytes()[:size])
     with pytest.raises(DataError, match=rf"fineweb_train_000001\.bin: has {size} bytes and begins with .*truncated"):
         token_shards.read_shard(file)
