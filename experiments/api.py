@@ -65,6 +65,8 @@ def load(
     """
     place = require_folder("results_dir", results_dir)
     given = {"task": task, "algorithm": algorithm, "seed": seed}
+    for key in (key for key, some in given.items() if not isinstance(some, str | int) and not len(some)):
+        raise UsageError(f"{key}=[]: an empty list, so there is no run")
     names = {key: ",".join(map(str, [some] if isinstance(some, str | int) else some)) for key, some in given.items()}
     every = choose_runs(place, study, **names)
     runs = [run for run in every if run.is_finished]

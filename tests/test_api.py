@@ -81,6 +81,8 @@ def test_finished_runs_are_loaded_by_study_and_name(compared, place: Path, monke
     with pytest.raises(UsageError, match="results_dir=elsewhere: no such folder"):
         load("elsewhere")
     (place / "results").mkdir()
+    with pytest.raises(UsageError, match=r"seed=\[\]: an empty list"):
+        load(seed=[])
     with pytest.raises(UsageError, match="no such finished run"):
         load()
 

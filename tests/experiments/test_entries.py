@@ -109,8 +109,7 @@ def test_an_entry_is_named_after_its_overrides(tmp_path: Path) -> None:
     [candidate], _ = enter.read(["track=digits", "algorithm=ef21", "compressor.ratio=0.1", "algorithm.entry.lr=3"])
     assert candidate.name == "ef21-compressor.ratio-0.1-algorithm.entry.lr-3"
     assert candidate.grids["digits"]["lr"][3] == 3.0
-    empty: dict[str, Any] = {one.name: "" for one in fields(Entry)}
-    empty["tasks"] = {}
+    empty: dict[str, Any] = {one.name: "" for one in fields(Entry)} | {"tasks": {}}
     write_entry(Entry(**empty), pd.DataFrame({"run": ["1"], "seconds": [1.0]}), tmp_path / candidate.name)
     assert read_entry(tmp_path / candidate.name).tasks == {}
 
