@@ -54,6 +54,7 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
 def read_keys(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a node's checked values for a dataclass of the schema, without parts and cluster. Raises UsageError."""
     plain = [one for one in fields(kind) if not schema.is_part(one) and one.name != "cluster"]
+    check_keys(node, node, "configuration", [one.name for one in plain])
     return {one.name: _validate_key(node[one.name], f"{prefix}{one.name}", one) for one in plain}
 
 

@@ -254,6 +254,7 @@ STOPPED = {
     "--resolve": "--resolve: goes with --cfg job, which prints the configuration",
     "lr=1e−3": "lr=1e−3: has the dash −; write - instead",
     "--config-path conf": "--config-path: configurations come from conf/; add your own by --config-dir",
+    "~dry_run": "configuration: has no dry_run",
     "+seed=3": "Could not append to config. An item is already at 'seed'",
     "-m compressor=top_k,sign compressor.k=3": "compressor=sign: compressor.k: no such key",
     "compressor=stc": "packages=[mine] adds those of a package mine",
