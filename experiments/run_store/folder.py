@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from common.errors import RunError
+from common.errors import RunError, UsageError
 from common.files import atomic_write, hold_lock, name_in_errors, refuse_links, remove_partial_files, sync
 from experiments.cluster.ranks import Ranks
 from experiments.config import identity
@@ -22,7 +22,7 @@ from experiments.run_store.checkpoint import Checkpoint, rounds
 from experiments.run_store.code import digests, find_edits
 from plots.runs.checksums import as_json, as_row, as_yaml, id_of, last_checksum
 from plots.runs.columns import column
-from plots.runs.files import FILES, METRICS, STATUS, read_json, read_rows
+from plots.runs.files import FILES, METRICS, STATUS, read_json, read_rows, read_yaml
 from plots.runs.read import RunRecord, open_run
 
 
@@ -127,12 +127,19 @@ class RunFolder:
 
     @_on_first_rank
     def write_config(self, config: Config, only: Sequence[str] = ()) -> None:
-        """Record the configuration; `only`: these keys, for a finished run whose labels and colours have changed."""
+        """Record the configuration; `only`: these keys, for a finished run whose labels and colours have changed.
+
+        Raises UsageError for one that could not be read again.
+        """
         target = self.path / "config.yaml"
         with self._explain_damage():
             run = open_run(self.path) if only else None
         config = {**run.config, **{key: config[key] for key in only}} if run else config
         content = as_yaml(yaml.safe_dump(config, sort_keys=False, allow_unicode=True), self._run)
+        try:
+            read_yaml(content, target)
+        except ValueError as error:
+            raise UsageError(f"{error}; shorten its longest list or text") from error
         if not target.exists() or target.read_bytes() != content:
             self._write(target.name, content)
 

@@ -43,12 +43,11 @@ def test_diverging_training_stops_with_the_reason(results: str, capsys: pytest.C
 def test_a_gpu_without_enough_memory(results: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the run nor its trial keeps memory, whoever holds the error."""
     alive: list[weakref.ref] = []
+    said = "CUDA out of memory. Tried to allocate 2.00 GiB"
 
     def step(trainer: Trainer, diagnose: bool = False) -> None:
         alive.append(weakref.ref(trainer))
-        raise torch.OutOfMemoryError(
-            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 1"
-        )
+        raise torch.OutOfMemoryError(f"{said}. GPU 0 has a total capacity of 1")
 
     def release() -> None:
         gc.collect()
@@ -58,11 +57,9 @@ def test_a_gpu_without_enough_memory(results: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Trainer, "step", step)
     monkeypatch.setattr(build, "release_gpu_memory", release)
     run = configuration(*SMALL, results)
-    with pytest.raises(
-        RunError, match=f"{run_folder(*SMALL, results)}: CUDA out of memory. Tried to allocate 2.00 GiB; "
-    ):
+    with pytest.raises(RunError, match=f"{run_folder(*SMALL, results)}: {said}; "):
         bring(run)
-    with pytest.raises(UsageError, match=r"^logreg/breast_cancer: CUDA out of memory. Tried to allocate 2.00 GiB; "):
+    with pytest.raises(UsageError, match=f"^logreg/breast_cancer: {said}; "):
         plan.run_trial(run, Ranks(), 1, print)
     assert released == [None] * 3
 
@@ -79,7 +76,7 @@ def test_a_gradient_that_is_not_finite_stops_before_the_next_row(results, tmp_pa
     assert [row["round"] for row in rows(run_folder(*command))] == [0]
 
 
-def test_wrong_data(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_wrong_data_and_text(results: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     file = tmp_path / "bad.svm"
     file.write_text("1 1:1\n0 one:2\n")
     command = [results, "task=logreg/file", f"task.dataset.file={file}", f"data_dir={tmp_path}"]
@@ -87,6 +84,8 @@ def test_wrong_data(results: str, tmp_path: Path, capsys: pytest.CaptureFixture)
     assert f"{file}, line 2" in capsys.readouterr().err
     assert run_exit_code([*SMALL, results, "cluster.workers=570"]) == 2
     assert "cluster.workers=570: the data set has 569 rows" in capsys.readouterr().err
+    assert run_exit_code([*SMALL, results, f"task.display.label={'a' * 2001}"]) == 2
+    assert "larger or deeper than a configuration may be" in capsys.readouterr().err
 
 
 def test_a_run_that_another_holds_is_refused(results: str, capsys: pytest.CaptureFixture) -> None:
