@@ -20,7 +20,7 @@ from common.files import name_in_errors
 from common.signals import end_with_parent, stop_requests, stop_signals
 
 GRACE = 60.0
-"""Seconds that a process has to write its checkpoint after it was asked to end."""
+"""Seconds that a process has to end after it was asked to, before it is asked again, and then before it is killed."""
 
 PRELOADED = ("torch", "scipy.sparse", "experiments.orchestration.preloaded")
 """Modules that the fork server imports once for all jobs."""
@@ -56,7 +56,8 @@ class Job:
     log: Path
     environment: Callable[[int], dict[str, str]]
     kind: object = None
-    asked: float | None = None  # when it was asked to end
+    asked: float | None = None  # when it was last asked to end
+    times: int = 0  # that it was asked
     timed_out: bool = False
     seconds: float = 0.0  # how long it took
 
@@ -99,12 +100,15 @@ class Job:
         return False
 
     def stop(self) -> None:
-        """Ask it, once, to write its checkpoint and end. Kill it if it was asked GRACE seconds ago."""
-        if self.asked is None:
-            self.asked = time.monotonic()
-            self._process.terminate()
-        elif time.monotonic() > self.asked + GRACE:
-            self.kill()
+        """Ask it to write its checkpoint and end; GRACE seconds later ask again, and then kill it.
+
+        A run ends after its round at the first request, and within it at the second."""
+        if self.asked is None or time.monotonic() > self.asked + GRACE:
+            self.asked, self.times = time.monotonic(), self.times + 1
+            if self.times <= 2:
+                self._process.terminate()
+            else:
+                self.kill()
 
     def kill(self) -> None:
         """End it at once. Processes that it started notice and end too."""

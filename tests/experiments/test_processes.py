@@ -140,8 +140,10 @@ def test_after_a_no_the_others_are_asked_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_takes_too_long_is_asked_to_end(tmp_path: Path) -> None:
-    patient, quick = shell(tmp_path, "a", PATIENT), shell(tmp_path, "b", "exit 0")
+def test_what_takes_too_long_is_asked_to_end_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes_module, "GRACE", 1.0)
+    twice = STUBBORN.replace("''", "\"trap 'echo stopped; exit 130' TERM\"")
+    patient, quick = shell(tmp_path, "a", twice), shell(tmp_path, "b", "exit 0")
     run_all([patient, quick], 1, 1.0)
     assert (patient.timed_out, patient.code, said(patient)) == (True, 130, ["ready", "stopped"])
     assert (quick.timed_out, quick.asked, quick.code) == (False, None, 0)
