@@ -43,7 +43,10 @@ def bring_to_end(
     try:
         if ranks.size > 1:
             ranks.agree(_settings(run))
-        trainer = None if ranks.from_first(folder.is_finished()) else build(run, ranks)
+        trainer = None
+        if not ranks.from_first(folder.is_finished()):
+            digests(run.packages)  # of the imported code, before an edit while data are loaded
+            trainer = build(run, ranks)
         if trainer is None and not ranks.from_first(folder.is_writable()):
             display.say(f"already finished, and its folder cannot be written: {folder.path}")
             display.skip(run.rounds)
