@@ -17,6 +17,7 @@ from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
+from plots.runs.columns import refuse_taken
 
 
 class Trainer:
@@ -84,13 +85,16 @@ class Trainer:
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
         """Return one row per trial: the model's metrics, costs, and compression errors of the last round. Only the
-        first process returns rows. Raises RunError if anything is not finite."""
+        first process returns rows. Raises RunError if anything is not finite, and UsageError for a metric that would
+        replace another column."""
         self.verify()
         self._check_state()
         x = self.cluster.model(self.state)
         if not self.cluster.is_first or x is None:
             return []
-        measured = self.task.evaluate(x, self.statistics[..., 0, :]) | self.diagnostics
+        metrics = self.task.evaluate(x, self.statistics[..., 0, :])
+        refuse_taken(metrics)
+        measured = metrics | self.diagnostics
         common = {"round": self.t, "epoch": self.task.epoch(self.t)}
         common |= {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
         counted = {**asdict(self.meter), "bits": self.meter.bits}

@@ -88,11 +88,7 @@ COMPRESSORS = [
     ("is_a_function", broken(TopK, encode=drop_in_place), "is given, later and before: 0: "),
     ("draws_apart", blind(seed=int), "different draws for 16 seeds"),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.8125 (± 1e-09) times"),
-    (
-        "contracts",
-        broken(LinfDither, 64, 1, contractive=True, pi=Compressor.pi),
-        "times ‖x‖², saw 2.54",
-    ),
+    ("contracts", broken(LinfDither, 64, 1, contractive=True, pi=Compressor.pi), "times ‖x‖², saw 2.54"),
     ("is_unbiased", broken(TopK, unbiased=True), "in the mean of coordinate"),
     ("is_unbiased", broken(LinfDither, 64, 1, omega=lambda self, d: 2), "at most ω = 2 (± "),
 ]
@@ -252,6 +248,7 @@ TASKS = [
     ),
     ("gives_measurements", measures(lambda m: {"train_loss": m["train_loss"]}), "expected both, saw train_loss"),
     ("gives_measurements", measures(lambda m: m | {"r2": -m["train_loss"]}), "r2: expected a Column(name, better="),
+    ("gives_measurements", measures(lambda m: m | {"seed": m["train_loss"]}), "seed: the task's `evaluate` returns"),
     ("gives_measurements", task(columns=(Column("r2"),), metric="r2"), "metric=r2: expected one with a better"),
     ("has_the_gradient_of_its_loss", measures(lambda m: m | {"grad_norm": m["grad_norm"] ** 2}), "grad_norm: "),
     ("descends", gradients(lambda g, x: -g), "expected less than 0.693147 by lr"),
