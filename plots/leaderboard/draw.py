@@ -82,8 +82,11 @@ def front(ranking: pd.DataFrame) -> Figure:
             for number, (place, alike) in enumerate(best.groupby(["spent", "end"]), start=1):
                 axis.annotate(str(number), place, xytext=(3, 3), textcoords="offset points", fontsize=7)
                 below += [f"{number}: {label}" for label in alike["label"]]
-            axis.set(title=task, xscale="log", yscale=usual_scale(metric), ylabel=in_words(metric))
-            axis.set_xlabel("\n".join(below))
+            axis.set(title=task, xlabel="\n".join(below), ylabel=in_words(metric))
+            if rows.empty:
+                axis.text(0.5, 0.5, "in each entry some seed diverged", ha="center", transform=axis.transAxes)
+                continue
+            axis.set(xscale="log", yscale=usual_scale(metric))
             axis.margins(0.12)
             curves.set_log_ticks(axis.xaxis)
             curves.set_log_ticks(axis.yaxis)

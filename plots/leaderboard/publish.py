@@ -42,17 +42,18 @@ def publish(
     These are ranking.csv, pairs.csv, claims.csv, effects.csv, ranking.tex, the page ranking.html, and the pictures
     bits, front, curves and, if entries differ in one part alone, effects, as .pdf and .png.
     """
-    matplotlib.use("Agg")
     table = effects.effects_by_level(frame, levels)
+    target.mkdir(parents=True, exist_ok=True)
+    for key, rows in {"ranking": ranking, "pairs": pairs, "claims": claims, "effects": table}.items():
+        write_csv(rows, target / f"{key}.csv")
+    (target / "ranking.tex").write_text(_latex(name, ranking))
+    matplotlib.use("Agg")
     pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.entry_curves(frame, goals)}
     told = table[table[["both", *effects.ALONE]].any(axis=1)]
     if not told.empty:
         pictures["effects"] = effects.draw(told)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
-    for key, rows in {"ranking": ranking, "pairs": pairs, "claims": claims, "effects": table}.items():
-        write_csv(rows, target / f"{key}.csv")
-    (target / "ranking.tex").write_text(_latex(name, ranking))
     (target / "ranking.html").write_text(_page(name, ranking, [target / f"{key}.png" for key in pictures]))
 
 

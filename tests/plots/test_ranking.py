@@ -64,9 +64,7 @@ def test_signed_ranks_against_scipy(count: int) -> None:
 
 def test_pairs_that_do_not_differ_and_none() -> None:
     assert signed_rank(np.zeros(10)) == signed_rank(np.array([])) == (1.0, 0)
-    assert signed_rank(np.array([1e-14, 0.3, 0.3, 0.3])) == signed_rank(
-        np.full(3, 0.3)
-    )  # a rounding is no difference
+    assert signed_rank(np.array([1e-14, 0.3, 0.3, 0.3])) == signed_rank(np.full(3, 0.3))  # no difference: a rounding
 
 
 def test_holm_by_hand() -> None:
@@ -269,7 +267,9 @@ def test_a_run_that_diverges_before_its_first_message_is_counted_leaves_a_rankin
     assert (odd["bits"], odd["bits_high"], odd["reached"]) == (0, math.inf, 18)
     assert pairs.query("one == 'amsgrad' and other == 'odd'")["winner"].tolist() == ["", ""]
     assert found.loc[found["entry"] == "never", "label"].unique().tolist() == ["Never"]
-    assert ranking_of(both("never").query("round == 0"))[0]["bits"].unique().tolist() == [0]
+    never = ranking_of(both("never").query("round == 0"))[0]
+    assert never["bits"].unique().tolist() == [0]
+    assert [axis.texts[0].get_text() for axis in front(never).axes] == ["in each entry some seed diverged"] * 2
 
 
 @pytest.mark.slow
