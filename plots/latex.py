@@ -42,7 +42,8 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
         mean = "mean" if higher_is_better(metric) or negative.all() else "geometric mean"
         if negative.any() and mean != "mean":
             mean += " (arithmetic if a value is negative)"
-        about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, some['task'], mean)}"
+        ended = _early_ends(chosen[chosen["task"].isin(some["task"])])
+        about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, some['task'], mean)} {ended}"
         parts.append(_table(some, "task", ends, about))
         for task in some["task"].unique():
             rows = frame[frame["task"] == task]
@@ -50,8 +51,9 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
                 reached = bits_to_reach(rows, metric, levels, x)
                 goal = f"{in_words(x)} until the {in_words(metric)} reaches a level"
                 costs = _spread(reached, (x, f"{x}_min", f"{x}_max"))
+                ended = _early_ends(chosen[chosen["task"] == task])
                 about = f"{rows['task_label'].iloc[0]}: {goal}. {describe_axes(rows).get(x, '')}"
-                parts.append(_table(reached, "level", costs, f"{about} {_seeds(rows, [task], 'mean')}"))
+                parts.append(_table(reached, "level", costs, f"{about} {_seeds(rows, [task], 'mean')} {ended}"))
     return "\n".join(parts)
 
 
@@ -60,6 +62,18 @@ def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
     if not has_several_seeds(rows):
         return ""
     return f"Of several seeds ({seeds_in_words(rows)}) the {mean}, with the least and the greatest."
+
+
+def _early_ends(chosen: pd.DataFrame) -> str:
+    """A caption's sentence about runs that end before their last planned round; empty if none does."""
+    names = ["label", "task", "seed", "planned_rounds"]
+    lasts = chosen.groupby(names, sort=False)["round"].max().items()
+    said = [
+        f"{label} on {task}, seed {seed}, after round {last} of {planned}"
+        for (label, task, seed, planned), last in lasts
+        if last < planned
+    ]
+    return f"Ended early: {'; '.join(said)}." if said else ""
 
 
 def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:
