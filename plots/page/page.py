@@ -47,7 +47,7 @@ _SYMBOLS = {
     "o": ("circle", "●"), "s": ("square", "■"), "D": ("diamond", "◆"), "^": ("triangle-up", "▲"),
     "v": ("triangle-down", "▼"), "<": ("triangle-left", "◀"), ">": ("triangle-right", "▶"), "X": ("x", "✖"),
     "x": ("x", "✖"), "P": ("cross", "✚"), "+": ("cross", "✚"), "p": ("pentagon", "⬟"), "h": ("hexagon", "⬢"),
-    "H": ("hexagon", "⬢"), "*": ("star", "★"),
+    "H": ("hexagon", "⬢"), "*": ("star", "★"), "d": ("diamond-tall", "♦"),
 }  # fmt: skip
 """plotly's names of matplotlib's markers, and their characters."""
 
@@ -101,7 +101,7 @@ def page_data(
         every.append(_run(one, trials, metrics[place], lists) | about)
     about_x = {**describe_axes(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
-        "notices": _notices(variants, len(runs), frame),
+        "notices": _notices(variants, shown, len(runs), frame),
         "axes": {
             name: {"label": in_words(name), "log": usual_scale(name) == "log", "about": about_x.get(name, "")}
             for name in AXES
@@ -153,15 +153,18 @@ def thin_evaluations(length: int) -> np.ndarray:
     return np.unique(np.concatenate([[0], *between]).round().astype(int))
 
 
-def _notices(variants: Sequence[Variant], runs: int, frame: pd.DataFrame) -> list[str]:
+def _notices(variants: Sequence[Variant], shown: Sequence[Variant], runs: int, frame: pd.DataFrame) -> list[str]:
     """Notices about unfinished, older and thinned runs."""
+    there = {one.run.folder for one in shown}
     unfinished = [
-        f"{run.task}, {run.algorithm}, seed {run.seed}: {run.state}, round {run.round} of {run.rounds}."
+        f"{run.task}, {run.algorithm}, seed {run.seed}: {run.state}, round {run.round} of {run.rounds}"
+        f"{'' if run.folder in there else ', left out'}."
         for run in (one.run for one in variants)
         if not run.is_finished
     ]
     some = " ".join([*unfinished[:5], *["…"] * (len(unfinished) > 5)])
-    said = [f"Runs that are not finished: {len(unfinished)}. {some}"] if unfinished else []
+    said = [f"Runs that are not finished: {len(unfinished)}; left out: {len(variants) - len(shown)}. {some}"]
+    said = said if unfinished else []
     if older := runs - len(variants):
         said.append(f"Older runs with the settings of later ones, left out: {older}.")
     if (frame.groupby(["task", "algorithm", "run", "lr"]).size() > MOST).any():

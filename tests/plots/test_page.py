@@ -142,7 +142,7 @@ def test_what_a_reader_must_know_of_the_runs_is_said(tmp_path):
     folder(tmp_path, "c", task="other", seed=1, status="running", reached=50)
     found = page_data(find(tmp_path), [], "now")
     assert found["notices"] == [
-        "Runs that are not finished: 1. other, plain, seed 1: gone, round 50 of 100.",  # nobody holds its lock
+        "Runs that are not finished: 1; left out: 1. other, plain, seed 1: gone, round 50 of 100, left out.",
         "Older runs with the settings of later ones, left out: 1.",
     ]
     assert [run["folder"] for run in found["runs"]] == ["b"]
