@@ -9,7 +9,7 @@ import pandas as pd
 from annotated_types import Gt
 from pydantic import BeforeValidator
 
-from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE, Positive, short_exponent
+from plots.claims.check import FAILS, HOLDS, NOT_DECIDABLE, Positive, format_distinct
 from plots.leaderboard import statistics
 from plots.leaderboard.ranking import Levels
 from plots.runs.options import Options
@@ -63,6 +63,7 @@ def _decide(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tup
     is_equal = low == high == least == 1
     fails = high < least or low > most or is_equal
     verdict = HOLDS if least < low and high <= most else FAILS if fails else NOT_DECIDABLE
-    numbers = ["–" if not np.isfinite(one) else short_exponent(f"{one:.2g}") for one in (mean, low, high)]
+    texts = [format_distinct(float(f"{one:.12g}"), (least, most), ".{}g", 2) for one in (mean, low, high)]
+    numbers = [f"{float(text):.12g}" if np.isfinite(float(text)) else "–" for text in texts]
     bound = "> " if theirs_missed else ""
     return verdict, f"{bound}{numbers[0]} times [{numbers[1]}, {numbers[2]}]"
