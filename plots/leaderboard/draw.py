@@ -94,7 +94,7 @@ def front(ranking: pd.DataFrame) -> Figure:
 
 
 def entry_curves(frame: pd.DataFrame, goals: Goals) -> Figure:
-    """The curves of all entries over bits: means over the seeds, up to the first that ends."""
+    """The curves of all entries over bits: means over the seeds, up to the first that ends, there with a cross."""
     panels = [
         Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"), y_scale=usual_scale(metric))
         for task, (metric, _) in goals.items()

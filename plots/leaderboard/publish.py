@@ -20,8 +20,9 @@ CAPTIONS = {
     "bits": "Bits of one worker in both directions until a level is first seen, with 95 % intervals. "
     "Hollow arrows are lower bounds: some seed missed the level.",
     "front": "All bits of a run against its final metric. The line joins the entries that no other beats in both. "
-    "Metrics below 1e-12 are drawn at 1e-12.",
-    "curves": "The curves of all entries: means over seeds, with bands from the least to the greatest.",
+    "Metrics below 1e-12 are drawn at 1e-12. Entries with a diverged seed are left out.",
+    "curves": "The curves of all entries: means over seeds, with bands from the least to the greatest. "
+    "A mean ends where the first seed ends, in a cross if that seed diverged. Arrows: the curve leaves the panel.",
     "effects": "Entries that differ in one part alone: how many times fewer bits the second value needs.",
 }
 FILTERS = ["level", "task", "family", "compressed", "memory", "warm-up"]
@@ -58,8 +59,8 @@ def publish(
 
 
 def _page(name: str, ranking: pd.DataFrame, pictures: Sequence[Path]) -> str:
-    target = ranking["target"].map(lambda level: "" if pd.isna(level) else f" ({level:g})")
-    places = pd.DataFrame({"level": ranking["level"].astype(str) + target, "task": ranking["task"]})
+    target = ranking["target"].map(lambda level: "" if pd.isna(level) else f"{level:g}")
+    places = ranking[["level", "task"]].assign(target=target)
     warm_up = ranking["warm_up"].map(lambda share: f"{100 * share:.2g} % of the rounds" if share > 0 else "none")
     facts = ranking[["family", "compressed", "memory"]].assign(**{"warm-up": warm_up, "note": ranking["note"]})
     shown = pd.concat([places, in_words(ranking), facts], axis=1)
