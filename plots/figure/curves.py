@@ -40,6 +40,9 @@ LETTER = 0.062
 _MARKERS = 7
 """Markers on a curve. Curves have them at different places, so that each is seen if curves coincide."""
 
+_CROSS = "cross"
+"""The gid of marks of diverged curves."""
+
 
 def draw(
     frame: pd.DataFrame,
@@ -56,7 +59,8 @@ def draw(
     least to the greatest. A logarithmic axis of bits leaves out round 0.
 
     Each of `families` has panels and a legend of its own. Other methods are drawn seven at a time. The curve of a run
-    that diverged (`diverged`) ends in a cross, and may leave the panel at the top. Axes have their task as label.
+    that diverged (`diverged`) ends in a cross, at the panel's upper edge if it goes on above. Axes have their task
+    as label.
     """
     tasks, names = list(frame["task"].unique()), list(frame["algorithm"].unique())
     several = len(tasks) > 1
@@ -84,6 +88,10 @@ def draw(
                 size = 7.0 if len(places) < 6 else 5.5
                 axis.set_xticks(places, [f"{place:g}" for place in places], fontsize=size)  # the values that were run
             set_log_ticks(axis.yaxis)
+            for cross in (mark for mark in axis.collections if mark.get_gid() == _CROSS):
+                [(x, y)], top = cross.get_offsets(), axis.get_ylim()[1]
+                if y > top:
+                    cross.set(offsets=[(x, top)], clip_on=False)
         if text := textwrap.fill(note, int(18 * width)):
             figure.set_size_inches(width, sum(heights) + 0.13 * len(text.splitlines()))
             figure.supxlabel(text)
@@ -162,7 +170,8 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
             markevery=_spread(line["x"].to_numpy(dtype=float), panel.x_scale, place / len(curves)),
         )  # fmt: skip
         if shown.get("diverged") and len(line):
-            axis.scatter(*line[["x", "mean"]].iloc[-1], marker="x", color=color, s=30, linewidth=1.5, zorder=3)
+            end = line[["x", "mean"]].iloc[-1]
+            axis.scatter(*end, marker="x", color=color, s=30, linewidth=1.5, zorder=3, gid=_CROSS)
         if curve["seed"].nunique() > 1:
             axis.fill_between(line["x"], line["low"], line["high"], color=color, alpha=0.2, linewidth=0)
     axis.set_gid(panel.y)

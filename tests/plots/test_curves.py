@@ -149,7 +149,7 @@ def test_the_curve_of_a_run_that_diverged_ends_in_a_cross() -> None:
 
 @pytest.mark.parametrize("y_scale", ["linear", "log"])
 def test_a_panel_is_as_high_as_the_runs_that_did_not_diverge(y_scale: str) -> None:
-    """A curve that goes on above leaves it, with a mark; below all others it is seen."""
+    """A curve that goes on above leaves it, with a mark and its cross at the edge; below all others it is seen."""
     others = seeds({0: [3.0, 2.0, 1.0], 1: [6.0, 2.0, 1.0]}).assign(diverged=False)
     odd = label_curve("c", "t", curve([1.0, 0.01, 1e15], (0, 10, 20))).assign(diverged=True)
     alone, both = (over_rounds(some, y_scale=y_scale) for some in (others, pd.concat([others, odd])))
@@ -157,8 +157,8 @@ def test_a_panel_is_as_high_as_the_runs_that_did_not_diverge(y_scale: str) -> No
     assert both.get_ylim()[0] < 0.01
     top = both.get_ylim()[1]
     low, high, end = np.log([0.01, 1e15, top]) if y_scale == "log" else (0.01, 1e15, top)
-    [mark] = both.collections[-1].get_offsets().tolist()
-    assert mark == pytest.approx([10 + 10 * (end - low) / (high - low), top])
+    cross, mark = (tuple(drawn.get_offsets()[0].tolist()) for drawn in both.collections[-2:])
+    assert (cross, mark) == ((20, top), pytest.approx((10 + 10 * (end - low) / (high - low), top)))
     assert over_rounds(odd, y_scale=y_scale).get_ylim()[1] > 1e15  # where no other is drawn
     rising = label_curve("c", "t", curve([1.0, 2.0, 4.0], (1, 10, 100)))
     assert over_rounds(rising, y_scale=y_scale, guide=1.0).get_ylim()[1] >= 100
