@@ -45,7 +45,7 @@ from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import average_costs, describe_axes, describe_runs, join_sorted, seeds_in_words
+from plots.runs.seeds import average_costs, describe_axes, describe_runs, ends_early, join_sorted, seeds_in_words
 from plots.runs.variants import variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
@@ -84,6 +84,7 @@ def draw(request: Mapping[str, str], target: Path) -> str:
         frame = _keep(frame, frame[x] > 0, f"no {in_words(x)} above 0; x_scale=linear shows 0")
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
+    frame = frame.assign(diverged=ends_early(frame, stopped=False))
     curves.save(curves.draw(frame, [panel], describe_runs(frame), width), target)
     write_rows(rows.loc[frame.index], target.with_suffix(".csv"))
     rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
@@ -97,7 +98,9 @@ def axis(request: Mapping[str, str]) -> Axis:
 
 
 def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
-    """Return the rows of a request's runs, of tasks that measure y if given. Prints which runs are unfinished."""
+    """Return the rows of a request's runs, of tasks that measure y if given. Prints which runs are unfinished.
+
+    `stopped` marks rows of runs that may go on."""
     modelled, variants = parse_network(request), choose_variants(request)
     frame = variant_rows(variants)
     if request["y"]:
@@ -105,7 +108,8 @@ def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
         metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
         y = require_choice("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
-    return frame.assign(modelled_seconds=modelled_seconds(frame, modelled))
+    stopped = frame["run"].map({one.run.id: not one.run.is_over for one in variants})
+    return frame.assign(modelled_seconds=modelled_seconds(frame, modelled), stopped=stopped)
 
 
 def _keep(frame: pd.DataFrame, keep: pd.Series, why: str) -> pd.DataFrame:

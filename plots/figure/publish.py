@@ -23,9 +23,11 @@ from plots.runs.seeds import (
     average_costs,
     describe_axes,
     describe_runs,
+    ends_early,
     has_several_seeds,
     join_sorted,
     keep_common_rounds,
+    list_early_ends,
     seeds_in_words,
 )
 
@@ -98,7 +100,7 @@ def _report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataF
     shown = average_costs(keep_common_rounds(_drawn_rows(judged, figure)))
     subjects = (getattr(claim.check, "subject", None) for claim in figure.claims)
     headline = next(filter(None, subjects), None)  # of the first claim with a subject
-    shown = shown.assign(front=shown["algorithm"] == headline, diverged=_ends_early(shown, stopped=False))
+    shown = shown.assign(front=shown["algorithm"] == headline, diverged=ends_early(shown, stopped=False))
     drawn = curves.draw(shown, figure.rows, _note(figure, shown), families=figure.families)
     curves.save(drawn, *(target / f"{figure.name}{suffix}" for suffix in (".pdf", ".png")))
     tables.write_csv(frame.assign(drawn=frame.index.isin(shown.index)), target / f"{figure.name}.csv")
@@ -168,7 +170,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
         curves.append(f"Lines are {means} and bands go from the least to the greatest.")
     curves += _describe_cuts(figure, shown)
     for word, stopped in (("Diverged", False), ("Stopped", True)):
-        if ends := _list_early_ends(shown, stopped):
+        if ends := list_early_ends(shown, stopped):
             curves.append(f"{word}: {', '.join(ends)}.")
     said = "\n".join([" ".join(about), " ".join(curves)]).replace("e-0", "e-")
     return f"{figure.note}\n{said}" if figure.note else said
@@ -202,32 +204,10 @@ def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
-    """Whether a row's curve ends before its runs' last round: `stopped` if one was stopped, else if one diverged."""
-    each = shown.groupby(["task", "algorithm"])
-    was_stopped = each["stopped"].transform("any") if "stopped" in shown else False
-    return (each["round"].transform("max") < each["planned_rounds"].transform("max")) & (was_stopped == stopped)
-
-
-def _list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
-    """List the curves that end before their runs' last round, with the round."""
-    several, said = shown["task"].nunique() > 1, []
-    for _, rows in shown[_ends_early(shown, stopped)].groupby(["task", "algorithm"], sort=False):
-        first = rows.iloc[0]
-        place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
-        said.append(f"{first['label']}{place} after round {rows['round'].max():g}")
-    return said
-
-
 def _note(figure: Figure, shown: pd.DataFrame) -> str:
     """The text inside the picture: the figure's note, early ends, the budget and the seeds."""
-    about = describe_runs(shown)
     step = f"Step size α = {figure.step_size:g}" if figure.step_size != "best" else ""
-    cross = "Crosses: diverged" * bool(_list_early_ends(shown, stopped=False))
-    ends = "; ".join(_list_early_ends(shown, stopped=True))
-    stopped = f"Stopped: {ends}" if ends else ""
-    note, about = figure.note.removesuffix("."), about[:1].upper() + about[1:]
-    return ". ".join(filter(None, [note, step, cross, stopped, about]))
+    return ". ".join(filter(None, [figure.note.removesuffix("."), step, describe_runs(shown)]))
 
 
 def _rule(figure: Figure, tried: pd.DataFrame) -> str:

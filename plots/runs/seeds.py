@@ -14,13 +14,33 @@ def has_several_seeds(frame: pd.DataFrame) -> bool:
 
 
 def describe_runs(frame: pd.DataFrame) -> str:
-    """Describe the rounds and seeds of curves in a line."""
+    """Describe the early ends, rounds and seeds of curves in a line."""
     ends = frame.groupby(["task", "algorithm"])["round"].max()
-    rounds = f"{ends.min()}" if ends.nunique() == 1 else f"up to {ends.max()}"
+    rounds = f"{ends.min()}" if ends.nunique() == 1 else f"Up to {ends.max()}"
+    crosses = "Crosses: diverged. " * bool(ends_early(frame, stopped=False).any())
+    stopped = "; ".join(list_early_ends(frame, stopped=True))
+    rounds = crosses + f"Stopped: {stopped}. " * bool(stopped) + rounds
     if has_several_seeds(frame):
         return f"{rounds} rounds; means over seeds {seeds_in_words(frame)}, bands from the least to the greatest."
     seeds = join_sorted(frame["seed"])
     return f"{rounds} rounds; one seed{' a curve' if ',' in seeds else f' ({seeds})'}."
+
+
+def ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
+    """Whether a row's curve ends before its runs' last round: `stopped` if one was stopped, else if one diverged."""
+    each = shown.groupby(["task", "algorithm"])
+    was_stopped = each["stopped"].transform("any") if "stopped" in shown else False
+    return (each["round"].transform("max") < each["planned_rounds"].transform("max")) & (was_stopped == stopped)
+
+
+def list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
+    """List the curves that end before their runs' last round, with the round."""
+    several, said = shown["task"].nunique() > 1, []
+    for _, rows in shown[ends_early(shown, stopped)].groupby(["task", "algorithm"], sort=False):
+        first = rows.iloc[0]
+        place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
+        said.append(f"{first['label']}{place} after round {rows['round'].max():g}")
+    return said
 
 
 def seeds_in_words(frame: pd.DataFrame) -> str:

@@ -113,8 +113,8 @@ def test_a_seed_that_is_left_out_is_named(tmp_path, capsys):
     plot.main([f"results_dir={tmp_path}", "x=rounds", f"out={tmp_path / 'it.svg'}"])
     printed, noticed = capsys.readouterr()
     assert noticed == "1 of 3 curves have runs of different code, such as Plain on toy: a.py\n"
-    assert said in printed
-    assert f"seeds {seeds}." in printed
+    assert all(text in printed for text in (said, f"seeds {seeds}."))
+    assert "Stopped: Odd after round 20. Up to 100 rounds; " in (tmp_path / "it.svg").read_text()
     report.main([f"results_dir={tmp_path}", f"out={tmp_path / 'it.tex'}"])
     assert said in capsys.readouterr().out
     assert f"Of several seeds ({seeds}) the geometric mean" in (tmp_path / "it.tex").read_text()
