@@ -236,12 +236,14 @@ def _share(figure: Figure) -> None:
 
 
 def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
-    """Set ticks of a logarithmic axis: decades; below two, also 2 and 5 times these; below one, round numbers."""
+    """Set ticks of a logarithmic axis: decades; below two, also 2 and 5 times these; below one, round numbers.
+
+    If it may not be short, two decades in sight are enough."""
     if side.get_scale() != "log":
         return
     low, high = np.log10(sorted(side.get_view_interval()))
     side.set_minor_locator(NullLocator())
-    if not may_be_short or high - low >= 2:
+    if high - low >= 2 or (not may_be_short and math.ceil(low) < math.floor(high)):
         side.set_major_locator(LogLocator(numticks=6))
         return
     is_short = high - low < 1
