@@ -45,7 +45,15 @@ from plots.runs.best import mark_best, rule_in_words
 from plots.runs.columns import AXES, Axis, column, in_words, usual_scale
 from plots.runs.find import CHOOSING
 from plots.runs.network import modelled_seconds
-from plots.runs.seeds import average_costs, describe_axes, describe_runs, ends_early, join_sorted, seeds_in_words
+from plots.runs.seeds import (
+    average_costs,
+    describe_axes,
+    describe_hidden,
+    describe_runs,
+    ends_early,
+    join_sorted,
+    seeds_in_words,
+)
 from plots.runs.variants import variant_rows
 
 NAMES: Mapping[str, Axis] = {**{name: name for name in AXES}, "rounds": "round", "epochs": "epoch"}
@@ -85,7 +93,8 @@ def draw(request: Mapping[str, str], target: Path) -> str:
     matplotlib.use("Agg")
     panel = Panel(x=x, y=y, x_scale=x_scale, y_scale=y_scale)
     frame = frame.assign(diverged=ends_early(frame, stopped=False))
-    curves.save(curves.draw(frame, [panel], describe_runs(frame), width), target)
+    note = f"{describe_runs(frame)} {describe_hidden(frame, y) if y_scale == 'log' else ''}".strip()
+    curves.save(curves.draw(frame, [panel], note, width), target)
     write_rows(rows.loc[frame.index], target.with_suffix(".csv"))
     rule = rule_in_words(frame) if lr is None else f"step size {request['lr']}"
     about_x = {**describe_axes(frame), "modelled_seconds": f"{parse_network(request).in_words()}."}

@@ -22,6 +22,7 @@ from plots.runs.read import open_run, repeat_by_row, table
 from plots.runs.seeds import (
     average_costs,
     describe_axes,
+    describe_hidden,
     describe_runs,
     ends_early,
     has_several_seeds,
@@ -190,18 +191,17 @@ def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
 
 
 def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
-    """Say which quantities go on beyond their panels, and which methods' are 0 on a logarithmic axis."""
+    """Say which quantities go on beyond their panels, and which methods' are not above 0 on a logarithmic axis."""
     said = []
     for panel in figure.rows:
         there, name = shown[shown["task"].map(panel.shows)], in_words(panel.y)
-        greatest = there.groupby("label", sort=False)[panel.y].max()
-        if panel.y_max is not None and greatest.max() > panel.y_max:
+        if panel.y_max is not None and there[panel.y].max() > panel.y_max:
             said.append(f"The {name} goes on above {panel.y_max:g}.")
         if panel.y_min is not None and there[panel.y].min() < panel.y_min:
             said.append(f"The {name} goes on below {panel.y_min:g}.")
-        if panel.y_scale == "log" and (names := list(greatest[greatest == 0].index)):
-            said.append(f"The {name} of {', '.join(names)} is 0.")
-    return list(dict.fromkeys(said))
+        if panel.y_scale == "log":
+            said.append(describe_hidden(there, panel.y))
+    return list(dict.fromkeys(filter(None, said)))
 
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from plots.runs.columns import ABOUT_BITS
+from plots.runs.columns import ABOUT_BITS, in_words
 
 BITS = ("bits", "bits_up", "bits_down")
 
@@ -43,6 +43,14 @@ def list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
     return said
 
 
+def describe_hidden(frame: pd.DataFrame, y: str) -> str:
+    """Name the methods that a logarithmic axis cannot show, in a sentence. Empty if there are none."""
+    values = frame.groupby("label", sort=False)[y].agg(["min", "max"])
+    hidden = values[values["max"] <= 0]
+    how = "0" if (hidden["min"] == 0).all() else "nowhere above 0"
+    return f"The {in_words(y)} of {', '.join(hidden.index)} is {how}." if len(hidden) else ""
+
+
 def seeds_in_words(frame: pd.DataFrame) -> str:
     """List the seeds of curves. If these differ, each list names its curves."""
     curves = frame.drop_duplicates(["task", "label", "seed"]).groupby(["task", "label"], sort=False)
@@ -71,8 +79,8 @@ def join_sorted(values: pd.Series) -> str:
 
 
 def geometric_mean(values: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """exp of the mean logarithm; 0 if a value is 0, NaN if one is missing."""
-    with np.errstate(divide="ignore"):
+    """exp of the mean logarithm; 0 if a value is 0, NaN if one is missing or negative."""
+    with np.errstate(divide="ignore", invalid="ignore"):
         return np.exp(np.log(values).mean(axis))
 
 
