@@ -1,5 +1,6 @@
 """Write the files of a figure: PDF, PNG, caption, the CSV of its curves, and the table of claims."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -173,7 +174,7 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     for word, stopped in (("Diverged", False), ("Stopped", True)):
         if ends := list_early_ends(shown, stopped):
             curves.append(f"{word}: {', '.join(ends)}.")
-    said = "\n".join([" ".join(about), " ".join(curves)]).replace("e-0", "e-")
+    said = re.sub(r"(?<=\d)e-0(?=\d)", "e-", "\n".join([" ".join(about), " ".join(curves)]))  # 1e-05 to 1e-5
     return f"{figure.note}\n{said}" if figure.note else said
 
 
