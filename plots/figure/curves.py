@@ -151,14 +151,22 @@ def _in_lines(text: str, most: int) -> str:
 
 
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
-    curves, drawn, top = frame.groupby("algorithm", sort=False), list[np.ndarray](), -math.inf
+    curves, drawn, top = frame.groupby("algorithm", sort=False), list[tuple[np.ndarray, np.ndarray]](), -math.inf
+    heights = _heights(frame[panel.y].clip(panel.y_min, panel.y_max), panel.y_scale)
+    apart = 0.01 * (heights.max() - heights.min())
     for place, (name, curve) in enumerate(curves):
         line = average_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
         shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
-        covers = any(len(one) == len(points) and np.allclose(one, points, rtol=0.01, equal_nan=True) for one in drawn)
-        drawn.append(points)
+        height = _heights(line["mean"], panel.y_scale).to_numpy(dtype=float)
+        covers = any(
+            len(one) == len(points)
+            and np.allclose(one, points, rtol=0.01, equal_nan=True)
+            and not (abs(below - height) > apart).any()
+            for one, below in drawn
+        )
+        drawn.append((points, height))
         top = top if shown.get("diverged") else np.fmax(top, line["high"].max())
         dash = (2, 2) if covers else DASHES[shown.get("dash", 0)]  # keeps the curve below visible
         color, size = shown["color"], plt.rcParams["lines.markersize"]
@@ -184,6 +192,11 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
         name = f"slope {panel.guide:g}".replace("-", "−")
         axis.plot(ends, heights, color="#888888", linestyle=":", marker="", label=name)
     _cut(axis, panel)
+
+
+def _heights(values: pd.Series, scale: str) -> pd.Series:
+    """Values as heights on an axis. What a logarithmic axis cannot show is missing."""
+    return np.log(values.where(values > 0)) if scale == "log" else values
 
 
 def _cut(axis: Axes, panel: Panel) -> None:
