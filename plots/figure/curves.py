@@ -73,7 +73,7 @@ def draw(
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
         for place, (some, cells, labels, columns, _) in zip(places, blocks, strict=True):
-            handles = _draw_block(place, some, cells, labels, several)
+            handles = _draw_block(place, some, cells, labels, several, width)
             columns = math.ceil(len(handles) / math.ceil(len(handles) / columns))  # as even as possible
             place.legend(
                 handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=_letters(width)
@@ -124,10 +124,12 @@ def _letters(width: float) -> float:
 
 
 def _draw_block(
-    place: FigureBase, frame: pd.DataFrame, places: _Places, labels: dict[str, str], several: bool
+    place: FigureBase, frame: pd.DataFrame, places: _Places, labels: dict[str, str], several: bool, width: float
 ) -> dict[str, Line2D]:
     axes, handles = place.subplots(len(places), len(places[0]), squeeze=False), {}
     tasks, above = dict(list(frame.groupby("task", sort=False))), None
+    across = len(places[0])
+    letters = 96 // across if width >= 6.6 else max(8, int(15 * (width / across - 0.6)))  # of a title's line
     for cells, row in zip(places, axes, strict=True):
         for number, ((task, panel), axis) in enumerate(zip(cells, row, strict=False)):
             title = str(tasks[task]["task_label"].iloc[0])
@@ -137,7 +139,7 @@ def _draw_block(
             if not several or not number or cells[number - 1][1] != panel:
                 axis.set_ylabel(_in_lines(label(panel.y), 26))
             if several and not (above and above[number][0] == task):
-                axis.set_title(_in_lines(title, 96 // len(places[0])))
+                axis.set_title(_in_lines(title, letters))
         for axis in row[len(cells) :]:
             axis.remove()
         above = cells
