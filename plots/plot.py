@@ -14,7 +14,7 @@ network.computing     milliseconds a round; empty: each method's as measured
 network.workers       number of workers; empty: as in the run
 network.inside_bandwidth, network.inside_latency     of links inside groups of workers; empty: as between groups
 network.topology      rank0 | sharded | all_gather, of compressed methods' messages; ring | tree, of the others'
-width     of the picture in inches
+width     of the picture in inches, at least 1
 results_dir    the folder of the runs
 out            a picture (.pdf, .png, .svg, .jpg; default <results_dir>/plots/<y>-over-<x>.png), with its
                curves as .csv beside it
@@ -76,6 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def draw(request: Mapping[str, str], target: Path) -> str:
     """Draw the curves of a request, with their rows in a CSV beside the picture. Prints the caption."""
     x, y, width = axis(request), request["y"], parse_positive("width", request["width"]) if request["width"] else None
+    if width and width < 1:
+        raise UsageError(f"width={request['width']}: must be at least 1, in inches")
     x_scale = require_choice("x_scale", request["x_scale"] or usual_scale(x), SCALES)
     y_scale = require_choice("y_scale", request["y_scale"] or usual_scale(y), SCALES)
     lr = None if request["lr"] == "best" else parse_positive("lr", request["lr"])

@@ -232,9 +232,10 @@ def test_one_seed_one_method_one_step_size(results, monkeypatch):
     [
         ("tusk=toy", "tusk: no such key; did you mean task? Valid: x, y, study, task,"),
         ("y=gard_norm", "did you mean grad_norm? Valid: bits_up,"),
+        ("width=0.5", "width=0.5: must be at least 1, in inches"),
         ("lr=0.3", "lr=0.3: no run has this step size; there are best, 0.1, 0.2"),
         ("network.topology=star", "network.topology=star: Input should be 'rank0', 'sharded'"),
-        ("out=picture.doc", "out=.doc: no such choice; Valid: .pdf, .png, .svg,"),
+        ("out=it.doc", "out=.doc: no such choice; Valid: .pdf, .png, .svg,"),
     ],
 )
 def test_what_is_not_understood_is_refused_before_anything_is_drawn(results, capsys, request_, message):
