@@ -34,10 +34,12 @@ class Rule:
     metric: str
     kind: str = "level"  # or one of SELECTABLE
 
-    def in_words(self, seeds: bool = False) -> str:
-        """Describe the winner. `seeds`: there are several."""
+    def in_words(self, seeds: bool = False, negative: bool = False) -> str:
+        """Describe the winner. `seeds`: there are several. `negative`: the metric has negative values."""
         higher = higher_is_better(self.metric)
         mean, way = ("mean" if higher else "geometric mean"), ("highest" if higher else "lowest")
+        if negative and not higher:
+            mean += " (arithmetic for negative values)"
         name = in_words(self.metric)
         if self.kind == "level":
             means = " and over seeds" if seeds else ""
@@ -58,7 +60,8 @@ def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
     seeds, said = has_several_seeds(frame), []
     for _, rows in frame.groupby("task", sort=False):
         chosen = metric or metric_of(rows)
-        said.append(Rule(chosen).in_words(seeds) if chosen else "the step sizes it was given, none of them selected")
+        given = "the step sizes it was given, none of them selected"
+        said.append(Rule(chosen).in_words(seeds, bool((rows[chosen] < 0).any())) if chosen else given)
     return " or ".join(sorted(set(said)))
 
 
@@ -186,7 +189,8 @@ def _choice(parts: list[Variant], rule: str | None) -> tuple:
     if finished:
         frame = variant_rows(finished)
         chosen = _rule(finished, frame, rule, f"{parts[0].run.task} {parts[0].run.algorithm}")
-        words, ranks = chosen.in_words(len(seeds) > 1), rank_step_sizes(frame, chosen, seeds)
+        words = chosen.in_words(len(seeds) > 1, bool((frame[chosen.metric] < 0).any()))
+        ranks = rank_step_sizes(frame, chosen, seeds)
     above = [f"lr={lr:g}" for lr in ranks.index[ranks["why_not"] == "ends above its start"]]
     failed = [f"lr={lr:g} seed={seed}" for lr, seed in product(tried, seeds) if (lr, seed) not in there]
     first, second, *_ = [*ranks.loc[ranks["why_not"] == "", "value"].items(), *[(math.nan, math.nan)] * 2]

@@ -11,7 +11,7 @@ from folder_support import change, folder, rewrite
 from renewing import renew
 
 from common.errors import UsageError
-from plots.runs.best import Rule, choose_step_sizes, level, mark_best, rank_step_sizes
+from plots.runs.best import Rule, choose_step_sizes, level, mark_best, rank_step_sizes, rule_in_words
 from plots.runs.find import find
 from plots.runs.results import results
 
@@ -94,9 +94,10 @@ def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_
         with pytest.raises(UsageError, match=r'add Column\("mine", better=...\) to the `columns` of its task'):
             ask()
     choice = only(tmp_path)
-    best, rule = {"lower": (0.1, "lowest geometric"), "higher": (0.2, "highest"), "": (None, "")}[declared]
+    low = "lowest geometric mean (arithmetic for negative values)"
+    best, rule = {"lower": (0.1, low), "higher": (0.2, "highest mean"), "": (None, "")}[declared]
     assert best is None or (choice.lr, choice.value) == (best, pytest.approx((best - 0.15) * 100))
-    assert (f"the {rule} mean of the least margin over" if declared else "gradient norm") in choice.rule
+    assert (f"the {rule} of the least margin over" if declared else "gradient norm") in choice.rule
 
 
 def test_a_metric_that_no_run_has(place: Path) -> None:
@@ -154,6 +155,7 @@ def by_seed(values: dict[float, dict[int, float]], metric: str = "grad_norm", **
 def test_what_a_metric_selects_over_seeds(metric: str, values: dict, lr: float) -> None:
     marked = mark_best(by_seed(values, metric), metric)
     assert best(marked) == {("t", "a"): {lr}}
+    assert ("(arithmetic for negative values)" in rule_in_words(marked, metric)) == (lr == 0.3)
     assert marked["best"].sum() == len(values[lr]) * 11  # all seeds of it
 
 

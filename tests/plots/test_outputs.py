@@ -139,10 +139,8 @@ def test_rows_beside_a_picture_keep_the_seconds_of_their_seed(tmp_path):
 
 
 def test_a_caption_says_whether_workers_or_groups_of_them_communicate(tmp_path, capsys):
-    for number, (groups, said) in enumerate(
-        [(2, "one group of workers"), (None, "one worker or one group of workers")]
-    ):
-        folder(tmp_path, f"run{number}", seed=number, cluster__groups=groups)
+    for groups, said in ((2, "one group of workers"), (None, "one worker or one group of workers")):
+        folder(tmp_path, f"run{groups}", seed=groups or 0, cluster__groups=groups)
         plot.main([f"results_dir={tmp_path}", f"out={tmp_path / 'it.svg'}"])
         assert f"Bits count what {said} sends and receives." in capsys.readouterr().out
 
