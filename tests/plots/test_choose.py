@@ -93,8 +93,7 @@ def test_a_metric_decides_only_where_a_direction_is_declared(declared: str, tmp_
     for ask in asked if not declared else ():
         with pytest.raises(UsageError, match=r'add Column\("mine", better=...\) to the `columns` of its task'):
             ask()
-    choice = only(tmp_path)
-    low = "lowest geometric mean (arithmetic for negative values)"
+    choice, low = only(tmp_path), "lowest geometric mean (arithmetic for negative values)"
     best, rule = {"lower": (0.1, low), "higher": (0.2, "highest mean"), "": (None, "")}[declared]
     assert best is None or (choice.lr, choice.value) == (best, pytest.approx((best - 0.15) * 100))
     assert (f"the {rule} of the least margin over" if declared else "gradient norm") in choice.rule
