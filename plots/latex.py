@@ -65,7 +65,7 @@ def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
 
 
 def _early_ends(chosen: pd.DataFrame) -> str:
-    """A caption's sentence about runs that end before their last planned round; empty if none does."""
+    """A caption's sentences about runs that end before their last planned round, and about seeds left out."""
     names = ["label", "task", "seed", "planned_rounds"]
     lasts = chosen.groupby(names, sort=False)["round"].max().items()
     said = [
@@ -73,7 +73,11 @@ def _early_ends(chosen: pd.DataFrame) -> str:
         for (label, task, seed, planned), last in lasts
         if last < planned
     ]
-    return f"Ended early: {'; '.join(said)}." if said else ""
+    gone = chosen[chosen["left_out"] != ""].drop_duplicates(["task", "label"])
+    left = [f"{row.label} on {row.task}, seed {row.left_out}" for row in gone.itertuples()]
+    return " ".join(
+        f"{about}: {'; '.join(some)}." for about, some in (("Ended early", said), ("Left out", left)) if some
+    )
 
 
 def _spread(rows: pd.DataFrame, names: Sequence[str]) -> list[str]:

@@ -38,7 +38,7 @@ PICTURES = (".pdf", ".png", ".svg", ".jpg")
 Write = Callable[[Mapping[str, str], Path], str]
 """Writes a request's output into a file. Returns a word for it, such as picture."""
 
-_LOOKS = ["label", "color", "marker", "dash", "task_label", "selected_by", "stopped"]
+_LOOKS = ["label", "color", "marker", "dash", "left_out", "task_label", "selected_by", "stopped"]
 """Columns for drawing and choosing curves."""
 
 

@@ -68,7 +68,7 @@ TABLE = (
 OF_RUNS = (
     "crc32", "task", "algorithm", "compressor", "seed", "run", "planned_rounds", "d", "workers", "ranks", "servers",
     "exchanges", "stages", "trials", "groups", "task_label", "selected_by", "label", "color", "marker", "dash",
-    "method", "budget", "best", "drawn", "published", "stopped", "front", "diverged",
+    "left_out", "method", "budget", "best", "drawn", "published", "stopped", "front", "diverged",
 )  # fmt: skip
 """Columns that files and tables add to those of TABLE."""
 

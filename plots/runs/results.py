@@ -75,7 +75,7 @@ def results(runs: Sequence[RunRecord]) -> Results:
     variants = distinguish(runs)
     report_mixed_code(variants)
     kept = [variant.run for variant in variants]
-    frame = variant_rows(variants).drop(columns="dash").rename(columns={"algorithm": "method"})
+    frame = variant_rows(variants).drop(columns=["dash", "left_out"]).rename(columns={"algorithm": "method"})
     settings = facets(kept).map(_value, na_action="ignore").drop(columns=[*frame, "algorithm"], errors="ignore")
     about = repeat_by_row(kept, settings.assign(algorithm=[run.algorithm for run in kept])).loc[frame.index]
     first = ["task", "algorithm", "compressor", "seed"]

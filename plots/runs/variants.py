@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,7 +45,7 @@ class Variant:
     `settings` distinguish it from the method's other runs. `dash` is an index into DASHES. `color` is the method's,
     in shades from light to dark for several variants. `lrs` are the run's step sizes, except those that a later run
     has with the same settings and seed. `method` is the method's label, with the algorithm's name if several
-    algorithms share it.
+    algorithms share it. `left_out` lists the seeds of its curve that `keep_ended` drops.
     """
 
     run: RunRecord
@@ -54,6 +54,7 @@ class Variant:
     color: str
     lrs: tuple[float, ...]
     method: str
+    left_out: str = ""
 
     @property
     def name(self) -> str:
@@ -65,13 +66,18 @@ class Variant:
 
 
 def variant_rows(variants: Sequence[Variant]) -> pd.DataFrame:
-    """Return the rows of `plots.runs.read.table` with every variant as an algorithm of its own, and a column dash."""
+    """Return the rows of `plots.runs.read.table` with every variant as an algorithm of its own.
+
+    Columns dash and left_out are added."""
     import numpy as np
 
     runs = [variant.run for variant in variants]
-    looks = [{"algorithm": one.name, "label": one.label, "color": one.color, "dash": one.dash} for one in variants]
+    names = ["color", "dash", "left_out"]
+    looks = [
+        {"algorithm": one.name, "label": one.label, **{key: getattr(one, key) for key in names}} for one in variants
+    ]
     frame = read.table(runs)
-    frame[["algorithm", "label", "color", "dash"]] = repeat_by_row(runs, looks)
+    frame[["algorithm", "label", *names]] = repeat_by_row(runs, looks)
     return frame[np.concatenate([np.isin(variant.run.rows["lr"], variant.lrs) for variant in variants])]
 
 
@@ -111,7 +117,9 @@ def keep_ended(variants: Iterable[Variant]) -> list[Variant]:
     chosen: list[Variant] = []
     for parts in group_by(variants, lambda variant: (variant.run.task, variant.name)).values():
         finished = [part for part in parts if part.run.is_finished]
-        chosen += finished or [max(parts, key=lambda part: part.run.round)]
+        kept = finished or [max(parts, key=lambda part: part.run.round)]
+        gone = {part.run.seed for part in parts} - {part.run.seed for part in kept}
+        chosen += [replace(part, left_out=", ".join(map(str, sorted(gone)))) for part in kept]
     methods = group_by(chosen, lambda variant: (variant.run.task, variant.run.algorithm)).values()
     return [variant for parts in methods for variant in sorted(parts, key=lambda part: natural_key(part.settings))]
 

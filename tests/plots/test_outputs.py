@@ -196,15 +196,14 @@ def test_the_metric_and_what_is_counted_can_be_asked_for(rows: pd.DataFrame) -> 
 
 
 def test_captions_say_what_seeds_and_seconds_are(tmp_path: Path) -> None:
-    for seed, lr in ((0, 0.1), (1, 0.3)):
-        folder(tmp_path, f"a{seed}", seed=seed, lrs=(lr,))
+    for seed, lr, status in ((0, 0.1, "finished"), (1, 0.3, "finished"), (2, 0.1, "running")):
+        folder(tmp_path, f"a{seed}", seed=seed, lrs=(lr,), status=status)
     folder(tmp_path, "b", algorithm="noisy", lrs=(0.1, 0.2), status="running", reached=50)
-    best, ends, levels = (
-        caption for caption, _ in parts(latex_tables(variant_rows(distinguish(find(tmp_path))), x="seconds"))
-    )
+    kept = variant_rows(keep_ended(distinguish(find(tmp_path))))
+    best, ends, levels = (caption for caption, _ in parts(latex_tables(kept, x="seconds")))
     assert "seeds" not in best.partition(".")[0]
     assert best.endswith("No step size was finished by every seed; the smallest is shown: Plain on toy.")
-    assert ends.endswith("at the last evaluation. Ended early: Noisy on toy, seed 0, after round 50 of 100.")
+    assert ends.endswith("Ended early: Noisy on toy, seed 0, after round 50 of 100. Left out: Plain on toy, seed 2.")
     assert "Seconds are those of all step sizes that a run trained together. Of several seeds" in levels
 
 
