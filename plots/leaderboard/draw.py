@@ -84,6 +84,7 @@ def front(ranking: pd.DataFrame) -> Figure:
                 below += [f"{number}: {label}" for label in alike["label"]]
             axis.set(title=task, xlabel="\n".join(below), ylabel=in_words(metric))
             if rows.empty:
+                axis.set(xticks=[], yticks=[])
                 axis.text(0.5, 0.5, "in each entry some seed diverged", ha="center", transform=axis.transAxes)
                 continue
             axis.set(xscale="log", yscale=usual_scale(metric))
