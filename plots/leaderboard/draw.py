@@ -95,7 +95,7 @@ def front(ranking: pd.DataFrame) -> Figure:
 
 
 def entry_curves(frame: pd.DataFrame, goals: Goals) -> Figure:
-    """The curves of all entries over bits: means over the seeds, up to the first that ends, there with a cross."""
+    """The curves of all entries over bits: means over the seeds, up to the first that ends."""
     panels = [
         Panel(x="bits", y=metric, task=task, x_scale=usual_scale("bits"), y_scale=usual_scale(metric))
         for task, (metric, _) in goals.items()
@@ -105,7 +105,8 @@ def entry_curves(frame: pd.DataFrame, goals: Goals) -> Figure:
     looks = shown[["algorithm", "color", "marker"]].drop_duplicates("algorithm").set_index("algorithm")
     dash = looks.groupby(["color", "marker"]).cumcount() % len(DASHES)  # of entries of one method
     shown = shown.assign(diverged=ends < shown["planned_rounds"], dash=shown["algorithm"].map(dash))
-    return curves.draw(shown, panels, "Means over seeds, bands from the least to the greatest.")
+    note = "Means over seeds up to the first that ends, bands from the least to the greatest."
+    return curves.draw(shown, panels, f"{note} Crosses: a seed diverged. Arrows: the curve leaves the panel.")
 
 
 def _parts(ranking: pd.DataFrame) -> dict[str, pd.DataFrame]:
