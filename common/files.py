@@ -94,9 +94,9 @@ def sync(*places: Path) -> None:
 
 @contextmanager
 def name_in_errors(target: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Make errors name `target`, a file or folder: full-disk errors, raised as OSErrors, and other OSErrors.
+    """Name `target`, a file or folder, in errors. A full disk is raised as an OSError.
 
-    An OSError that names a file other than `temporary` keeps its name."""
+    An OSError that names a file other than `temporary` keeps that name."""
     try:
         yield
     except (OSError, RuntimeError) as error:

@@ -22,13 +22,14 @@ def open_folder(kind: type[torchvision.datasets.CIFAR10], place: Path) -> Iterat
     if place.is_dir():
         yield place
         return
-    with TemporaryDirectory() as temporary, name_in_errors(Path(temporary).parent):
+    with TemporaryDirectory() as temporary:
         folder = Path(temporary, kind.base_folder)
         with tarfile.open(place) as tar:
             for member in tar:
                 if member.isfile():
                     member.name = Path(member.name).name  # drop folders, which could lead out of this one
-                    tar.extract(member, folder, filter="data")
+                    with name_in_errors(Path(temporary).parent):
+                        tar.extract(member, folder, filter="data")
         yield folder
 
 

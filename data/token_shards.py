@@ -39,7 +39,10 @@ def join_shards(files: Sequence[Path]) -> np.ndarray:
 
 
 def read_shard(file: Path, count: int | None = None) -> np.ndarray:
-    """Map the first `count` tokens of a shard (None: all), uint16 [N]. Raises DataError."""
+    """Map the first `count` tokens of a shard (None: all), uint16 [N], after one pass that checks them.
+
+    Raises DataError.
+    """
     try:
         header, size = np.fromfile(file, "<i4", HEADER), file.stat().st_size
     except OSError as error:

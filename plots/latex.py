@@ -42,7 +42,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
         mean = "mean" if higher_is_better(metric) or negative.all() else "geometric mean"
         if negative.any() and mean != "mean":
             mean += " (arithmetic if a value is negative)"
-        ended = _early_ends(chosen[chosen["task"].isin(some["task"])])
+        ended = _describe_gaps(chosen[chosen["task"].isin(some["task"])])
         about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, some['task'], mean)} {ended}"
         parts.append(_table(some, "task", ends, about))
         for task in some["task"].unique():
@@ -51,7 +51,7 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
                 reached = bits_to_reach(rows, metric, levels, x)
                 goal = f"{in_words(x)} until the {in_words(metric)} reaches a level"
                 costs = _spread(reached, (x, f"{x}_min", f"{x}_max"))
-                ended = _early_ends(chosen[chosen["task"] == task])
+                ended = _describe_gaps(chosen[chosen["task"] == task])
                 about = f"{rows['task_label'].iloc[0]}: {goal}. {describe_axes(rows).get(x, '')}"
                 parts.append(_table(reached, "level", costs, f"{about} {_seeds(rows, [task], 'mean')} {ended}"))
     return "\n".join(parts)
@@ -64,19 +64,21 @@ def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
     return f"Of several seeds ({seeds_in_words(rows)}) the {mean}, with the least and the greatest."
 
 
-def _early_ends(chosen: pd.DataFrame) -> str:
-    """A caption's sentences about runs that end before their last planned round, and about seeds left out."""
+def _describe_gaps(chosen: pd.DataFrame) -> str:
+    """A caption's sentences about runs that end before their last planned round, and seeds without a finished run."""
     names = ["label", "task", "seed", "planned_rounds"]
     lasts = chosen.groupby(names, sort=False)["round"].max().items()
-    said = [
+    early = [
         f"{label} on {task}, seed {seed}, after round {last} of {planned}"
         for (label, task, seed, planned), last in lasts
         if last < planned
     ]
-    gone = chosen[chosen["left_out"] != ""].drop_duplicates(["task", "label"])
-    left = [f"{row.label} on {row.task}, seed {row.left_out}" for row in gone.itertuples()]
+    missing = chosen[chosen["left_out"] != ""].drop_duplicates(["task", "label"])
+    left = [
+        f"{row.label} on {row.task}, seed{'s' * (',' in row.left_out)} {row.left_out}" for row in missing.itertuples()
+    ]
     return " ".join(
-        f"{about}: {'; '.join(some)}." for about, some in (("Ended early", said), ("Left out", left)) if some
+        f"{about}: {'; '.join(some)}." for about, some in (("Ended early", early), ("Left out", left)) if some
     )
 
 

@@ -189,8 +189,14 @@ def parse(text: str) -> Override:
 
 
 def quote(overrides: Iterable[str]) -> list[str]:
-    """Quote names that look like numbers, because Hydra turns results_dir=2024_11_27 into 20241127."""
-    return [re.sub(r"^(results_dir|data_dir|study)=(\d[\w.]*)$", r"\1='\2'", text) for text in overrides]
+    """Quote folders and studies that begin with a digit, because Hydra turns study=2024_11_27 into 20241127."""
+    found = []
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if key in ("results_dir", "data_dir", "study"):
+            value = re.sub(r"(^|(?<=,))-?\d[\w.+-]*(?=,|$)", r"'\g<0>'", value)
+        found.append(f"{key}{equals}{value}")
+    return found
 
 
 def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:

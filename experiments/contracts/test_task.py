@@ -25,7 +25,7 @@ from experiments.contracts.assertions import (
     note_input,
 )
 from experiments.tasks.task import Task, layout_of
-from plots.runs.columns import TABLE, refuse_taken
+from plots.runs.columns import TABLE, refuse_reserved_names
 
 BuildTask = Callable[..., Task]
 WORKERS, SEED, TRIALS = 4, 5, 3
@@ -106,7 +106,7 @@ class TestTask:
         assert {"train_loss", "grad_norm"} <= set(measured), f"expected both, saw {', '.join(measured)}"
         for name, values in measured.items():
             assert_form(values, (TRIALS,), values.dtype, name)
-        refuse_taken(measured)
+        refuse_reserved_names(measured)
         declared = {one.name: one for one in (*TABLE, *getattr(task, "columns", ()))}
         unknown, metric = ", ".join(measured.keys() - declared), getattr(task, "metric", "grad_norm")
         assert not unknown, f'{unknown}: expected a Column(name, better="lower" or "higher") in the task\'s `columns`'

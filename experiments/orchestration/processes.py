@@ -20,7 +20,7 @@ from common.files import name_in_errors
 from common.signals import end_with_parent, stop_requests, stop_signals
 
 GRACE = 60.0
-"""Seconds that a process has to end after it was asked to, before it is asked again, and then before it is killed."""
+"""Seconds between the first request to end, the second, and the kill."""
 
 PRELOADED = ("torch", "scipy.sparse", "experiments.orchestration.preloaded")
 """Modules that the fork server imports once for all jobs."""
@@ -56,8 +56,8 @@ class Job:
     log: Path
     environment: Callable[[int], dict[str, str]]
     kind: object = None
-    asked: float | None = None  # when it was last asked to end
-    times: int = 0  # that it was asked
+    last_request: float = 0.0  # to end, as time.monotonic() gives it
+    requests: int = 0  # to end, so far
     timed_out: bool = False
     seconds: float = 0.0  # how long it took
 
@@ -94,7 +94,7 @@ class Job:
         self.seconds = time.monotonic() - self._begin
         if self.code is not None:
             return True
-        if timeout is not None and self.seconds > timeout and self.asked is None:
+        if timeout is not None and self.seconds > timeout and not self.requests:
             self.timed_out = True
             self.stop()
         return False
@@ -103,9 +103,9 @@ class Job:
         """Ask it to write its checkpoint and end; GRACE seconds later ask again, and then kill it.
 
         A run ends after its round at the first request, and within it at the second."""
-        if self.asked is None or time.monotonic() > self.asked + GRACE:
-            self.asked, self.times = time.monotonic(), self.times + 1
-            if self.times <= 2:
+        if not self.requests or time.monotonic() > self.last_request + GRACE:
+            self.last_request, self.requests = time.monotonic(), self.requests + 1
+            if self.requests <= 2:
                 self._process.terminate()
             else:
                 self.kill()
@@ -181,7 +181,7 @@ def run_jobs(
                 if requests and not stopping:
                     stopping = True
                     say(f"{len(running)} runs are asked to write a checkpoint and end; a second signal kills them")
-                _stop([job for job in running.values() if stopping or job.asked], requests)
+                _stop([job for job in running.values() if stopping or job.requests], requests)
         finally:
             while running := {slot: job for slot, job in running.items() if not job.check(None)}:
                 _stop(running.values(), requests)

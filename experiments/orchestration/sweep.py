@@ -146,12 +146,12 @@ def _run(
     def on_end(one: Job) -> bool:
         """Record a job that has ended. Return whether to go on with the others."""
         cell = waiting.pop(one)
-        if cell.is_finished and (one.asked or one.code == 0):
+        if cell.is_finished and (one.requests or one.code == 0):
             advance(cell, cell.run.rounds)
             done = sum(rounds[one] == one.run.rounds for one in cells)
             time = format_duration(one.seconds)
             said = f"{done} of {len(cells)}  {cell.name}: {_outcome(cell, launch.select)}  ({time})"
-        elif one.asked and not one.timed_out:
+        elif one.requests and not one.timed_out:
             return True
         else:
             how, error = _failure(one), one.error()

@@ -127,7 +127,7 @@ class RunFolder:
 
     @_on_first_rank
     def write_config(self, config: Config, only: Sequence[str] = ()) -> None:
-        """Record the configuration; `only`: these keys, for a finished run whose labels and colours have changed.
+        """Record the configuration. `only`: the keys to replace in a finished run whose labels or colours changed.
 
         Raises UsageError for one that could not be read again.
         """
@@ -139,7 +139,7 @@ class RunFolder:
         try:
             read_yaml(content, target)
         except ValueError as error:
-            raise UsageError(f"{error}; shorten its longest list or text") from error
+            raise UsageError(f"{error}; it needs shorter lists, texts or fewer levels") from error
         if not target.exists() or target.read_bytes() != content:
             self._write(target.name, content)
 

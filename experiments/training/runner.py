@@ -45,7 +45,7 @@ def bring_to_end(
             ranks.agree(_settings(run))
         trainer = None
         if not ranks.from_first(folder.is_finished()):
-            digests(run.packages)  # of the imported code, before an edit while data are loaded
+            digests(run.packages)  # now, so that an edit while data are loaded is not recorded
             trainer = build(run, ranks)
         if trainer is None and not ranks.from_first(folder.is_writable()):
             display.say(f"already finished, and its folder cannot be written: {folder.path}")

@@ -17,7 +17,7 @@ from algorithms.core.lr_schedules import constant
 from common.errors import Diverged, RunError
 from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
-from plots.runs.columns import refuse_taken
+from plots.runs.columns import refuse_reserved_names
 
 
 class Trainer:
@@ -93,7 +93,7 @@ class Trainer:
         if not self.cluster.is_first or x is None:
             return []
         metrics = self.task.evaluate(x, self.statistics[..., 0, :])
-        refuse_taken(metrics)
+        refuse_reserved_names(metrics)
         measured = metrics | self.diagnostics
         common = {"round": self.t, "epoch": self.task.epoch(self.t)}
         common |= {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}

@@ -128,8 +128,8 @@ def _draw_block(
 ) -> dict[str, Line2D]:
     axes, handles = place.subplots(len(places), len(places[0]), squeeze=False), {}
     tasks, above = dict(list(frame.groupby("task", sort=False))), None
-    across = len(places[0])
-    letters = 96 // across if width >= 6.6 else max(8, int(15 * (width / across - 0.6)))  # of a title's line
+    columns = len(places[0])
+    letters = 96 // columns if width >= 6.6 else max(8, int(15 * (width / columns - 0.6)))  # of a title's line
     for cells, row in zip(places, axes, strict=True):
         for number, ((task, panel), axis) in enumerate(zip(cells, row, strict=False)):
             title = str(tasks[task]["task_label"].iloc[0])
@@ -154,19 +154,19 @@ def _in_lines(text: str, most: int) -> str:
 
 def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str, str]) -> None:
     curves, drawn, top = frame.groupby("algorithm", sort=False), list[tuple[np.ndarray, np.ndarray]](), -math.inf
-    heights = _heights(frame[panel.y].clip(panel.y_min, panel.y_max), panel.y_scale)
-    apart = 0.01 * (heights.max() - heights.min())
+    heights = _heights(frame[panel.y], panel)
+    least_gap = 0.05 * (heights.max() - heights.min())
     for place, (name, curve) in enumerate(curves):
         line = average_seeds(curve, panel.x, panel.y, geometric=panel.y_scale == "log")
         if panel.x_scale == "log":
             line = line[line["x"] > 0]
         shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
-        height = _heights(line["mean"], panel.y_scale).to_numpy(dtype=float)
+        height = _heights(line["mean"], panel).to_numpy(dtype=float)
         covers = any(
             len(one) == len(points)
             and np.allclose(one, points, rtol=0.01, equal_nan=True)
-            and not (abs(below - height) > apart).any()
-            for one, below in drawn
+            and not (abs(before - height) > least_gap).any()
+            for one, before in drawn
         )
         drawn.append((points, height))
         top = top if shown.get("diverged") else np.fmax(top, line["high"].max())
@@ -196,9 +196,10 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
     _cut(axis, panel)
 
 
-def _heights(values: pd.Series, scale: str) -> pd.Series:
-    """Values as heights on an axis. What a logarithmic axis cannot show is missing."""
-    return np.log(values.where(values > 0)) if scale == "log" else values
+def _heights(values: pd.Series, panel: Panel) -> pd.Series:
+    """Return values as heights in a panel, cut at its limits. Values that a log axis cannot show become NaN."""
+    values = values.clip(panel.y_min, panel.y_max)
+    return np.log(values.where(values > 0)) if panel.y_scale == "log" else values
 
 
 def _cut(axis: Axes, panel: Panel) -> None:
@@ -253,7 +254,8 @@ def _share(figure: Figure) -> None:
 def set_log_ticks(side: Axis, may_be_short: bool = True) -> None:
     """Set ticks of a logarithmic axis: decades; below two, also 2 and 5 times these; below one, round numbers.
 
-    If it may not be short, two decades in sight are enough."""
+    With `may_be_short` False, two visible powers of ten are enough.
+    """
     if side.get_scale() != "log":
         return
     low, high = np.log10(sorted(side.get_view_interval()))

@@ -192,7 +192,7 @@ def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
 
 
 def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
-    """Say which quantities go on beyond their panels, and which methods' are not above 0 on a logarithmic axis."""
+    """Say which quantities go on beyond their panels, and which methods a logarithmic axis cannot show."""
     said = []
     for panel in figure.rows:
         there, name = shown[shown["task"].map(panel.shows)], in_words(panel.y)

@@ -155,10 +155,10 @@ def thin_evaluations(length: int) -> np.ndarray:
 
 def _notices(variants: Sequence[Variant], shown: Sequence[Variant], runs: int, frame: pd.DataFrame) -> list[str]:
     """Notices about unfinished, older and thinned runs."""
-    there = {one.run.folder for one in shown}
+    shown_folders = {one.run.folder for one in shown}
     unfinished = [
         f"{run.task}, {run.algorithm}, seed {run.seed}: {run.state}, round {run.round} of {run.rounds}"
-        f"{'' if run.folder in there else ', left out'}."
+        f"{'' if run.folder in shown_folders else ', left out'}."
         for run in (one.run for one in variants)
         if not run.is_finished
     ]

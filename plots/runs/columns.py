@@ -65,12 +65,13 @@ TABLE = (
 )
 """The project's columns. A row holds all except those filled by figures."""
 
-OF_RUNS = (
+RESERVED = (
     "crc32", "task", "algorithm", "compressor", "seed", "run", "planned_rounds", "d", "workers", "ranks", "servers",
     "exchanges", "stages", "trials", "groups", "task_label", "selected_by", "label", "color", "marker", "dash",
     "left_out", "method", "budget", "best", "drawn", "published", "stopped", "front", "diverged",
+    "judged", "setting", "status",
 )  # fmt: skip
-"""Columns that files and tables add to those of TABLE."""
+"""Names of columns that files and tables add to those of TABLE."""
 
 Axis = Literal["bits", "round", "epoch", "bits_up", "bits_down", "seconds", "modelled_seconds"]
 """The x axes of curves: growing columns of every row, and the modelled seconds."""
@@ -79,6 +80,7 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 
 _OURS = {column.name: column for column in TABLE}
 _declared: dict[str, Column] = {}
+_reported = set[str]()
 
 
 def declare(record: Iterable[Mapping[str, Any]]) -> None:
@@ -87,14 +89,15 @@ def declare(record: Iterable[Mapping[str, Any]]) -> None:
     If runs declare different directions, the run read last counts, and this is said on standard error.
     """
     for one in (Column(**entry) for entry in record):
-        if _declared.get(one.name, one).better != one.better:
+        if _declared.get(one.name, one).better != one.better and one.name not in _reported:
+            _reported.add(one.name)
             print(f"{one.name}: runs disagree on whether higher or lower is better; rename one", file=sys.stderr)
         _declared[one.name] = one
 
 
-def refuse_taken(metrics: Iterable[str]) -> None:
+def refuse_reserved_names(metrics: Iterable[str]) -> None:
     """Raise UsageError for a metric of a task that has the name of another column, which it would replace."""
-    taken = {*OF_RUNS, *(one.name for one in TABLE if one.filled_by != "task")}
+    taken = {*RESERVED, *(one.name for one in TABLE if one.filled_by != "task")}
     for name in taken.intersection(metrics):
         raise UsageError(f"{name}: the task's `evaluate` returns it, but another column has this name; rename it")
 

@@ -14,7 +14,7 @@ def has_several_seeds(frame: pd.DataFrame) -> bool:
 
 
 def describe_runs(frame: pd.DataFrame) -> str:
-    """Describe the early ends, rounds and seeds of curves in a line."""
+    """Describe the early ends, rounds and seeds of curves, for a picture's note."""
     ends = frame.groupby(["task", "algorithm"])["round"].max()
     rounds = f"{ends.min()}" if ends.nunique() == 1 else f"Up to {ends.max()}"
     crosses = "Crosses: diverged. " * bool(ends_early(frame, stopped=False).any())
@@ -27,7 +27,8 @@ def describe_runs(frame: pd.DataFrame) -> str:
 
 
 def ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
-    """Whether a row's curve ends before its runs' last round: `stopped` if one was stopped, else if one diverged."""
+    """Whether a row's curve ends before its runs' last round, because a run was stopped or still runs (`stopped`), or
+    diverged."""
     each = shown.groupby(["task", "algorithm"])
     was_stopped = each["stopped"].transform("any") if "stopped" in shown else False
     return (each["round"].transform("max") < each["planned_rounds"].transform("max")) & (was_stopped == stopped)

@@ -146,7 +146,7 @@ def test_what_takes_too_long_is_asked_to_end_twice(tmp_path: Path, monkeypatch: 
     patient, quick = shell(tmp_path, "a", twice), shell(tmp_path, "b", "exit 0")
     run_all([patient, quick], 1, 1.0)
     assert (patient.timed_out, patient.code, said(patient)) == (True, 130, ["ready", "stopped"])
-    assert (quick.timed_out, quick.asked, quick.code) == (False, None, 0)
+    assert (quick.timed_out, quick.requests, quick.code) == (False, 0, 0)
 
 
 def test_ctrl_c_asks_once_and_a_second_time_kills(tmp_path: Path) -> None:
