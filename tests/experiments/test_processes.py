@@ -184,7 +184,7 @@ def test_a_signal_to_the_whole_group_leaves_the_server_of_the_jobs_there(tmp_pat
 class Ended:
     """A job that has ended as soon as it starts."""
 
-    code, asked = 0, None
+    code, requests = 0, 0
 
     def __init__(self, kind: str, seconds: float, begun: list[str]) -> None:
         self.kind, self.seconds, self._begun = kind, seconds, begun
