@@ -67,15 +67,16 @@ def _seeds(frame: pd.DataFrame, tasks: Iterable[str], mean: str) -> str:
 def _describe_gaps(chosen: pd.DataFrame) -> str:
     """A caption's sentences about runs that end before their last planned round, and seeds without a finished run."""
     names = ["label", "task", "seed", "planned_rounds"]
-    lasts = chosen.groupby(names, sort=False)["round"].max().items()
+    lasts = chosen.groupby(names, sort=False)["round"].max().reset_index()
     early = [
         f"{label} on {task}, seed {seed}, after round {last} of {planned}"
-        for (label, task, seed, planned), last in lasts
+        for label, task, seed, planned, last in lasts.itertuples(index=False)
         if last < planned
     ]
     missing = chosen[chosen["left_out"] != ""].drop_duplicates(["task", "label"])
     left = [
-        f"{row.label} on {row.task}, seed{'s' * (',' in row.left_out)} {row.left_out}" for row in missing.itertuples()
+        f"{label} on {task}, seed{'s' * (',' in seeds)} {seeds}"
+        for label, task, seeds in missing[["label", "task", "left_out"]].itertuples(index=False)
     ]
     return " ".join(
         f"{about}: {'; '.join(some)}." for about, some in (("Ended early", early), ("Left out", left)) if some

@@ -89,7 +89,7 @@ def draw(
                 axis.set_xticks(places, [f"{place:g}" for place in places], fontsize=size)  # the values that were run
             set_log_ticks(axis.yaxis)
             for cross in (mark for mark in axis.collections if mark.get_gid() == _CROSS):
-                [(x, y)], top = cross.get_offsets(), axis.get_ylim()[1]
+                [(x, y)], top = np.asarray(cross.get_offsets()), axis.get_ylim()[1]
                 if y > top:
                     cross.set(offsets=[(x, top)], clip_on=False)
         if text := textwrap.fill(note, int(18 * width)):
@@ -199,7 +199,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
 def _heights(values: pd.Series, panel: Panel) -> pd.Series:
     """Return values as heights in a panel, cut at its limits. Values that a log axis cannot show become NaN."""
     values = values.clip(panel.y_min, panel.y_max)
-    return np.log(values.where(values > 0)) if panel.y_scale == "log" else values
+    return values.where(values > 0).transform(np.log) if panel.y_scale == "log" else values
 
 
 def _cut(axis: Axes, panel: Panel) -> None:
