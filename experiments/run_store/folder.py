@@ -127,9 +127,9 @@ class RunFolder:
 
     @_on_first_rank
     def write_config(self, config: Config, only: Sequence[str] = ()) -> None:
-        """Record the configuration. `only`: the keys to replace in a finished run whose labels or colours changed.
+        """Record the configuration. Raises UsageError if it could not be read again.
 
-        Raises UsageError for one that could not be read again.
+        only: replace these keys alone. A finished run gets new labels and colours this way.
         """
         target = self.path / "config.yaml"
         with self._explain_damage():

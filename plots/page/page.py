@@ -163,8 +163,8 @@ def _notices(variants: Sequence[Variant], shown: Sequence[Variant], runs: int, f
         if not run.is_finished
     ]
     some = " ".join([*unfinished[:5], *["…"] * (len(unfinished) > 5)])
-    said = [f"Runs that are not finished: {len(unfinished)}; left out: {len(variants) - len(shown)}. {some}"]
-    said = said if unfinished else []
+    counts = f"Runs that are not finished: {len(unfinished)}; left out: {len(variants) - len(shown)}."
+    said = [f"{counts} {some}"] if unfinished else []
     if older := runs - len(variants):
         said.append(f"Older runs with the settings of later ones, left out: {older}.")
     if (frame.groupby(["task", "algorithm", "run", "lr"]).size() > MOST).any():

@@ -79,6 +79,7 @@ Axis = Literal["bits", "round", "epoch", "bits_up", "bits_down", "seconds", "mod
 AXES: tuple[Axis, ...] = get_args(Axis)
 
 _OURS = {column.name: column for column in TABLE}
+_TAKEN = {*RESERVED, *(column.name for column in TABLE if column.filled_by != "task")}
 _declared: dict[str, Column] = {}
 _reported = set[str]()
 
@@ -97,8 +98,7 @@ def declare(record: Iterable[Mapping[str, Any]]) -> None:
 
 def refuse_reserved_names(metrics: Iterable[str]) -> None:
     """Raise UsageError for a metric of a task that has the name of another column, which it would replace."""
-    taken = {*RESERVED, *(one.name for one in TABLE if one.filled_by != "task")}
-    for name in taken.intersection(metrics):
+    for name in _TAKEN.intersection(metrics):
         raise UsageError(f"{name}: the task's `evaluate` returns it, but another column has this name; rename it")
 
 
