@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-run demo report leaderboard test test-docs test-full test-frameworks soak test-avx2 lint types format docs audit lock data bench gpu \
-	reproduce-all clean
+.PHONY: help setup setup-run demo redraw report leaderboard data test test-docs test-full test-frameworks soak test-avx2 \
+	lint types format docs audit lock bench gpu reproduce-all clean
 
 # Any Python of at least 3.11; `make PYTHON=/path/to/python` chooses one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \

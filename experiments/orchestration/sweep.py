@@ -77,7 +77,7 @@ def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
             except Diverged as error:
                 if ranks.size > 1:
                     raise
-                display.say(f"{error}; its rows are kept")
+                display.say(str(error))
     return ranks.is_first
 
 
