@@ -9,8 +9,8 @@ A track (conf/leaderboard) fixes the tasks, rounds, seeds and trials. A method's
 usual step size as `algorithm.entry`.
 
 You may also set keys of the method (compressor=top_k, algorithm.beta2=0.99), folders (results_dir) and how runs start
-(jobs). name=... names the entry. seeds=[0,1] trains only these of the track's seeds. After a stop the same command
-continues.
+(jobs). name=... names the entry, and label=... says what tables and pictures call it. seeds=[0,1] trains only these
+of the track's seeds. After a stop the same command continues.
 
 Every entry is a folder <results_dir>/leaderboard/<track>/<name>/. python -m experiments.check verifies it.
 """
@@ -41,7 +41,7 @@ from experiments.run_store.environment import environment
 from experiments.training.build import build_algorithm, check
 from plots.request import parse_words
 
-_OWN = ("track", "algorithm", "name", "seeds", "packages")
+_OWN = ("track", "algorithm", "name", "label", "seeds", "packages")
 _METHOD = ("algorithm", "compressor", "update", "partition")
 
 say = partial(print, file=sys.stderr, flush=True)
@@ -87,8 +87,9 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
             f"{word}: the track fixes this; set keys of {', '.join(_METHOD)}, and keys that change no numbers, "
             "such as jobs and results_dir"
         )
-    if "name" in asked and len(algorithms) > 1:
-        raise UsageError(f"name={asked['name']}: is for one entry; leave it out to enter several methods")
+    for key in ("name", "label"):
+        if key in asked and len(algorithms) > 1:
+            raise UsageError(f"{key}={asked[key]}: is for one entry; leave it out to enter several methods")
     found = []
     for one in algorithms:
         name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
@@ -97,7 +98,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
             raise UsageError(f"name={name}: must not contain /")
         if (rest or name != one) and name in choices("algorithm", roots(packages)):
             raise UsageError(f"name={name}: is the name of a method; choose another name")
-        found.append(Candidate(track, name, one, rest, places, packages))
+        found.append(Candidate(track, name, one, rest, places, packages, asked.get("label", "")))
     return found, seeds
 
 
@@ -150,7 +151,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         version=track.version,
         name=candidate.name,
         algorithm=candidate.algorithm,
-        label=", ".join([method.display["label"], *map(_shorten, candidate.overrides)]),
+        label=candidate.label or ", ".join([method.display["label"], *map(_shorten, candidate.overrides)]),
         color=method.display["color"],
         marker=method.display["marker"],
         family=method.entry.get("family", ""),

@@ -33,6 +33,7 @@ class Candidate:
     overrides: Sequence[str] = ()
     places: Sequence[str] = ()
     packages: Sequence[str] = ()
+    label: str = ""  # of the entry in pictures and tables; empty: the method's and its overrides
     _bases: dict[tuple[str, ...], RunConfig] = field(default_factory=dict, compare=False)
 
     @cached_property

@@ -47,7 +47,7 @@ def entered(tmp_path: Path, write_package: Callable) -> Callable[..., Path]:
 def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = entered("algorithm.warmup=0.5", "cluster.timeout=900", tasks=1, algorithm="onebit_adam")
+    folder = entered("algorithm.warmup=0.5", "cluster.timeout=900", "label=A, b", tasks=1, algorithm="onebit_adam")
     _, rows = read_with_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
     assert trials.groupby("seed")["round"].max().to_dict() == {9: 4}
@@ -57,6 +57,7 @@ def test_an_entry_has_all_trials_and_seeds_and_is_checked(
     assert chosen.setting == {"lr": best}
     assert read_entry(folder).parts["memory"].startswith("ErrorFeedback(dense_rounds=4")  # of 8 rounds; trials have 4
     assert read_entry(folder).parts["method"] == "Algorithm(clip=None, combine=Mean())"  # as in committed entries
+    assert read_entry(folder).label == "A, b"
     assert read_entry(folder).memory == 3  # the uplink's memory and Adam's m and v
     assert set(judged["lr"]) == {best}
     check.main([str(folder.parents[2])])
