@@ -18,10 +18,10 @@ from common.errors import RunError, is_disk_full
 def atomic_write(target: Path, durable: bool = False) -> Iterator[Path]:
     """Yield a temporary path that becomes `target` if the with-block succeeds, and is removed if it fails.
 
-    Readers of `target` see the old file or the complete new one. With `durable` this also holds after a power cut,
-    and once the with-block has ended, they see the new one. If `target` is a link, the file behind it is replaced.
-    Raises OSError if the folder is not writable, if the disk is full, and if `target` is a device, pipe or folder,
-    which replacing would destroy.
+    Readers of `target` see the old file or the complete new one. With `durable` this also holds after a power cut.
+    After the with-block they see the new one. If `target` is a link, the file behind it is replaced.
+    Raises OSError if the folder is not writable, if the disk is full, and if `target` is a device, pipe or folder:
+    replacing would destroy it.
     """
     target = target.resolve()
     if target.exists() and not target.is_file():
@@ -46,7 +46,7 @@ def refuse_links(folder: Path, *below: str) -> None:
 
     Through a link, a command would write and remove files elsewhere.
     """
-    for place in (folder, *(found for pattern in ("*", *below) for found in folder.glob(pattern))):
+    for place in (folder, *(entry for pattern in ("*", *below) for entry in folder.glob(pattern))):
         if place.is_symlink():
             raise RunError(f"{place}: is a link, so nothing is written there; put the folder or file itself there")
 
@@ -109,7 +109,7 @@ def name_in_errors(target: Path, temporary: Path | None = None) -> Iterator[None
 
 @contextmanager
 def hold_lock(file: Path, what: str, place: str, patience: float) -> Iterator[None]:
-    """Hold the lock `file` of a `what` (run, sweep, …) during a with-block, with this host and process written in it.
+    """Hold the lock `file` of a `what` (run, sweep, …) in a with-block. The file names this host and process.
 
     place: the setting that chooses its folder, for messages. patience: seconds to wait for another process.
     Raises RunError if another process keeps the lock, naming it, or if the file system cannot lock. Raises OSError

@@ -27,15 +27,15 @@ def stop_signals() -> list[signal.Signals]:
 @contextmanager
 def stop_requests(most: int | None = None) -> Iterator[list[int]]:
     """Collect stop signals in a list. One more than `most` raises KeyboardInterrupt."""
-    found: list[int] = []
+    requests: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        if len(found) == most:
+        if len(requests) == most:
             raise KeyboardInterrupt
-        found.append(number)
+        requests.append(number)
 
     with handle(note, stop_signals()):
-        yield found
+        yield requests
 
 
 @contextmanager

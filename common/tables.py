@@ -19,8 +19,7 @@ _FORMULA = r"^(?=[=@\t\r]|[+-](?![\d.e+-]*$))"  # the start of a text that a spr
 def print_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table with these column names.
 
-    Wide rows are left to the terminal to fold, so that a path can be copied in one piece. Control characters are
-    escaped.
+    The terminal folds wide rows, so that a path can be copied in one piece. Control characters are escaped.
     """
     lines = [list(map(escape_controls, cells)) for cells in [columns, *rows]]
     if console.is_terminal:
@@ -59,5 +58,5 @@ def drop_common_columns(columns: Sequence[str], rows: Rows, kept: Sequence[str])
         if set(column) == {"–"} or (name not in kept and len(set(column)) == 1 < len(rows))
     }
     left = [name for name in columns if name not in common]
-    said = ", ".join(f"{name} {cell}" for name, cell in common.items() if cell != "–")
-    return left, list(zip(*(cells[name] for name in left), strict=True)), [f"all: {said}"] if said else []
+    dropped = ", ".join(f"{name} {cell}" for name, cell in common.items() if cell != "–")
+    return left, list(zip(*(cells[name] for name in left), strict=True)), [f"all: {dropped}"] if dropped else []
