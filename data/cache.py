@@ -28,7 +28,7 @@ def load_cached(folder: Path, build: Callable[[], Arrays], sha256: str | None = 
     does not change. If several processes ask at once, one builds and the others wait. The content hash is checked
     at every read, and a mismatch builds the arrays again. In a read-only place nothing is stored.
 
-    folder: its name must change whenever the arrays would.
+    folder: its name must change when the arrays do.
     sha256: the content hash (see `digest`) of the arrays. None: rely on the hash that is stored with them.
     file_hash: the hash of the file that the arrays were decoded from. The stored hash covers it.
     Raises what `build` raises, and DataError if another process keeps the lock or the file system cannot lock.

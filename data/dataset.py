@@ -34,7 +34,7 @@ def digest(arrays: Iterable[np.ndarray]) -> str:
 
 
 def shape(matrix: sparse.csr_array) -> tuple[int, int]:
-    """Rows and columns of a sparse matrix, whose own `shape` has no type."""
+    """Rows and columns of a sparse matrix. Its own `shape` has no type."""
     return cast(tuple[int, int], matrix.shape)
 
 

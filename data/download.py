@@ -51,7 +51,7 @@ def download(url: str, target: Path, check: Callable[[Path], Checked]) -> Checke
     except OSError as error:  # the errors of requests are OSErrors too
         if is_disk_full(error):
             raise
-        # A host's answer is worth repeating. Without one the text lists every call, so the class name is enough.
+        # A host's answer is worth repeating. Without one the error lists every call, and its class name is enough.
         answered = getattr(error, "response", None) is not None or error.strerror
         raise DataError(
             f"could not download {url}: fetch it by hand and put it at {target} or name a folder that has it by "

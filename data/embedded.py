@@ -24,8 +24,7 @@ def digits() -> Dataset:
 def digit_images() -> Images:
     """The same 1797 digits as 8 × 8 images of one channel in 10 classes: 1536 for training, the last 261 for testing.
 
-    The file's pixel values, 0 to 16, are multiplied by 255 / 16 and rounded. mean and std are those of the training
-    pixels.
+    The file's pixel values, 0 to 16, are multiplied by 255 / 16 and rounded. mean and std describe the training part.
     """
     pixels, digit = _table("digits.csv.gz")
     images = np.rint(pixels * 255 / 16).astype(np.uint8).reshape(-1, 8, 8, 1)

@@ -82,7 +82,7 @@ def parse(lines: Iterable[bytes], name: str, source: str) -> Dataset:
     """Parse svmlight lines as the data set `name`. The larger raw label becomes +1, the other -1.
 
     source: the text's name in messages.
-    Raises DataError, with the line if one is wrong, unless the text is a binary data set in svmlight form.
+    Raises DataError unless the text is a binary data set in svmlight form. The error names the wrong line.
     """
     from sklearn.datasets import load_svmlight_file  # imported late: it takes a second, and cached sets need none
 

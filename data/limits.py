@@ -17,7 +17,7 @@ GROUPS = Path("/proc/self/cgroup")
 
 
 def free_memory() -> int:
-    """Return the bytes that this process may take: free memory, or the whole limit of its container if smaller."""
+    """Return the bytes that this process may take: free memory, or its container's whole limit if that is less."""
     found = [sys.maxsize]
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

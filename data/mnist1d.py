@@ -25,10 +25,10 @@ _LENGTH, _SHIFTS, _POINTS = 72, 48, 40
 def mnist1d() -> Images:
     """5,000 signals of 40 points in 10 classes, as images of 40 × 1 pixels: 4,000 for training, 1,000 for testing.
 
-    Each is a digit's strokes, padded, stretched, scaled, shifted and sheared at random, with noise. mean and std are
-    those of the training pixels.
-    Source: Greydanus and Kobak, Scaling down deep learning with MNIST-1D, 2024, and
-    the defaults of the authors' code, with the same random numbers.
+    Each is a digit's strokes, padded, stretched, scaled, shifted and sheared at random, with noise. mean and std
+    describe the training part.
+    Source: Greydanus and Kobak, Scaling down deep learning with MNIST-1D, 2024, and the defaults of their code, with
+    the same random numbers.
     Differences: The signals are rounded to 8 bits, equally spaced from the smallest number to the largest.
     """
     draw = np.random.RandomState(42)

@@ -109,7 +109,7 @@ def load_pinned(
     """Load the arrays of a set with content hash `sha256` (see `digest`). None: `read` checks the content itself.
 
     This looks for the decoded set in `cache/` of `data_dir`. Then it looks in `data_dir` and its `folder` for a file
-    or folder named in `forms`, to be read by `read`. Otherwise it fetches the set into `folder`, from the first
+    or folder named in `forms`, and reads it by `read`. Otherwise it fetches the set into `folder`, from the first
     source that has it. `data_dir` may be read-only.
     Raises DataError if a file is damaged or has other content, and if no source gives the set.
     """

@@ -1,4 +1,4 @@
-"""The sources of Python's standard library as a text: about 30 MB, 11 MB where a package lacks the tests."""
+"""The sources of Python's standard library as a text: about 30 MB, 11 MB if its tests are not installed."""
 
 import platform
 import sysconfig
@@ -15,7 +15,7 @@ LEFT_OUT = {"site-packages", "dist-packages", "__pycache__"}
 def read_sources() -> Tokens:
     """Read the bytes of all .py files of the standard library, sorted by path. The last 2¹⁷ are held out.
 
-    They depend on Python's version, which is in the text's name, and on its installation. A run records their hash.
+    The bytes depend on Python's installation and version. The text's name has the version. A run records their hash.
     """
     place = Path(sysconfig.get_path("stdlib"))
     files = sorted(file for file in place.rglob("*.py") if not LEFT_OUT & set(file.relative_to(place).parts))

@@ -25,8 +25,8 @@ def load(
 ) -> Text:
     """1,115,394 characters of 65 kinds, verified: from `data_dir` if they are there, else from their host.
 
-    This looks in `data_dir` and its `text/` for `tinyshakespeare.txt`, `tinyshakespeare` or `input.txt`, the host's
-    name, plain or packed. Downloads go into `text/`.
+    This looks in `data_dir` and its `text/` for `tinyshakespeare.txt`, `tinyshakespeare` or the host's `input.txt`,
+    plain or packed. Downloads go into `text/`.
     """
     sources = [(download, url, FILE)]
     return Text("shakespeare", **load_pinned("tiny shakespeare", SHA256, data_dir, "text", FORMS, _read, sources))
