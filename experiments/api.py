@@ -46,7 +46,7 @@ def train(*overrides: str, **settings: Any) -> Results:
 def compare(*overrides: str, **settings: Any) -> Results:
     """Train every combination of the keywords that are lists, one after another, and return their rows.
 
-    `lr` stays one batch. Each other list becomes a column, unless rows have one already. Raises what `train` raises.
+    `lr` stays one batch. Each other list becomes a column, unless rows have it already. Raises the errors of `train`.
     """
     lists = {key: value for key, value in settings.items() if isinstance(value, list | tuple) and key != "lr"}
     for key in (key for key, values in lists.items() if not values):
@@ -65,9 +65,9 @@ def load(
     """
     place = require_folder("results_dir", results_dir)
     given = {"task": task, "algorithm": algorithm, "seed": seed}
-    for key in (key for key, some in given.items() if not isinstance(some, str | int) and not len(some)):
+    for key in (key for key, value in given.items() if not isinstance(value, str | int) and not len(value)):
         raise UsageError(f"{key}=[]: an empty list, so there is no run")
-    names = {key: ",".join(map(str, [some] if isinstance(some, str | int) else some)) for key, some in given.items()}
+    names = {key: ",".join(map(str, [each] if isinstance(each, str | int) else each)) for key, each in given.items()}
     every = choose_runs(place, study, **names)
     runs = [run for run in every if run.is_finished]
     if left := len(every) - len(runs):

@@ -62,20 +62,20 @@ def main(arguments: list[str] | None = None) -> None:
             from experiments.contracts.kinds import build_subject
 
             torch.set_num_threads(1)  # bitwise equality holds for one thread
-            found = build_subject(node)
+            subject = build_subject(node)
         except ModuleNotFoundError as error:
             if error.name != "pytest":
                 raise
             raise UsageError("the checks need pytest: run make setup, or pip install pytest") from error
         finally:
             resume_collection()
-        print(f"{found.kind} {' '.join([given.target, *given.options])}", flush=True)
+        print(f"{subject.kind} {' '.join([given.target, *given.options])}", flush=True)
         # Neither this project's pytest settings nor the caller's apply. No contract uses hypothesis.
         plugins = "-p no:cacheprovider -p no:hypothesispytest"
         own = f"-c {os.devnull} {plugins} --assert=plain -q --no-header --tb=short -rs".split()
         status = pytest.main(
-            [str(CONTRACTS / f"test_{found.kind}.py"), "--rootdir", str(CONTRACTS), *own],
-            plugins=[_FixtureValues(found.fixture, found.values)],
+            [str(CONTRACTS / f"test_{subject.kind}.py"), "--rootdir", str(CONTRACTS), *own],
+            plugins=[_FixtureValues(subject.fixture, subject.values)],
         )
         if status == pytest.ExitCode.INTERRUPTED:
             raise Interrupted
@@ -90,15 +90,15 @@ def check_folders(place: Path) -> None:
     """
     from experiments.entries.entry import find_entries  # imports pandas
 
-    found, unchecked = {folder: _damage(folder) for folder in folders(place)}, 0
-    runs = len(found)
+    damage, unchecked = {folder: _damage(folder) for folder in folders(place)}, 0
+    runs = len(damage)
     if entries := find_entries(place):
         from experiments.entries.verify import agreement, problems  # imports torch
         from experiments.figures.committed import PLACE
 
         for folder in entries:
             try:
-                found[folder] = "; ".join(problems(folder))
+                damage[folder] = "; ".join(problems(folder))
             except (DataError, UsageError) as error:
                 print(f"not checked  {error}", flush=True)
                 unchecked += 1
@@ -107,9 +107,9 @@ def check_folders(place: Path) -> None:
             if committed.is_dir() and committed != folder.resolve():
                 with suppress(OSError, ValueError, UsageError):  # a damaged one is reported below
                     print(f"{folder}: {agreement(folder, committed)}")
-    damaged = {folder: damage for folder, damage in found.items() if damage}
-    for folder, damage in damaged.items():
-        print(f"damaged   {folder}: {damage}", flush=True)
+    damaged = {folder: text for folder, text in damage.items() if text}
+    for folder, text in damaged.items():
+        print(f"damaged   {folder}: {text}", flush=True)
     counted = f"{runs} run folders" + (f" and {len(entries)} entries" if entries else "")
     print(f"{counted}, {len(damaged)} damaged")
     if damaged:

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with exit_with_message():
         if read_launch() is not None:
             raise UsageError("start this command as one process; ranks=N gives every run N processes")
-        usual = {one.name: one.default for one in fields(LaunchConfig)}
+        usual = {key.name: key.default for key in fields(LaunchConfig)}
         asked = {key: value_of(key, given) for key in usual if value_of(key, given) is not None}
         launch = launch_of(usual | asked, is_sweep=False)
         candidates, seeds = read(given)
@@ -67,7 +67,7 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     """Return the candidates and seeds of a command line. Raises UsageError."""
     asked = {key: text for key, _, text in (word.partition("=") for word in given)}
     packages, algorithm = packages_of(given), asked.get("algorithm", "")
-    of_runs = {one.name for one in fields(RunConfig)}
+    of_runs = {key.name for key in fields(RunConfig)}
     own = list(dict.fromkeys([*_OWN, *_METHOD, *LAUNCH, *UNCHANGING]))
     refuse_misspelt((word for word in given if word.partition("=")[0] not in of_runs), own, roots(packages))
     if not algorithm or "track" not in asked:
@@ -90,29 +90,29 @@ def read(given: Sequence[str]) -> tuple[list[Candidate], list[int]]:
     for key in ("name", "label"):
         if key in asked and len(algorithms) > 1:
             raise UsageError(f"{key}={asked[key]}: is for one entry; leave it out to enter several methods")
-    found = []
-    for one in algorithms:
-        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([one, *rest])).strip("-")
+    candidates = []
+    for method in algorithms:
+        name = asked.get("name") or re.sub(r"[^\w.+-]+", "-", "-".join([method, *rest])).strip("-")
         check_path_name(name, "name")
         if "/" in name:
             raise UsageError(f"name={name}: must not contain /")
-        if (rest or name != one) and name in choices("algorithm", roots(packages)):
+        if (rest or name != method) and name in choices("algorithm", roots(packages)):
             raise UsageError(f"name={name}: is the name of a method; choose another name")
-        found.append(Candidate(track, name, one, rest, places, packages, asked.get("label", "")))
-    return found, seeds
+        candidates.append(Candidate(track, name, method, rest, places, packages, asked.get("label", "")))
+    return candidates, seeds
 
 
 def plan_runs(candidates: Sequence[Candidate], seeds: Sequence[int], launch: LaunchConfig) -> list[Candidate]:
     """Return the candidates that fit their tasks, and print how many runs they need and how long these take.
 
-    Among several candidates, one that does not fit is left out, and the reason is printed. Raises UsageError if the
-    only one does not fit.
+    Of several candidates, those that do not fit are left out, with a printed reason. A single one that does not fit
+    raises UsageError.
     """
     timed: dict[str, plan.Trial] = {}
     fitting, seconds, number = [], 0.0, 0
     for candidate in candidates:
         try:
-            first = {task: {key: some[0] for key, some in grid.items()} for task, grid in candidate.grids.items()}
+            first = {task: {key: values[0] for key, values in grid.items()} for task, grid in candidate.grids.items()}
             cells = [*candidate.trials(), *candidate.judged_runs(first, seeds)]  # all settings take equally long
             for run in (cell.run for cell in cells):
                 check(run)
@@ -162,7 +162,7 @@ def enter(candidate: Candidate, seeds: Sequence[int], launch: LaunchConfig) -> b
         seeds=list(seeds),
         tasks=tasks,
         code={module: digest for run in runs for module, digest in run.code.items()},
-        machines=[one for number, one in enumerate(machines) if one not in machines[:number]],
+        machines=[each for number, each in enumerate(machines) if each not in machines[:number]],
     )
     folder = Path(judged[0].run.results_dir, str(judged[0].run.study))
     write_entry(entry, rows, folder)

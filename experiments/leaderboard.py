@@ -5,7 +5,7 @@
     python -m experiments.leaderboard track=digits results_dir=elsewhere out=paper
 
 track          one, or several separated by commas
-results_dir    the folder of your entries; one replaces the committed one of its name, unless it has fewer seeds
+results_dir    the folder of your entries; yours replaces a committed one of its name, unless it has fewer seeds
 out            a folder for the tables, pictures and page of each track; by default <results_dir>/rankings
 packages       [mine] also finds the tracks of your package
 
@@ -57,9 +57,9 @@ def ranking(track: str, results_dir: str | Path = "results", packages: Sequence[
 
     Raises UsageError for an unknown track or one without entries.
     """
-    found = read_track(track, packages)
-    frame, goals = rows(found, entries(found, results_dir)), goals_of(found)
-    return rank(frame, goals, needs_by_level(frame, goals), len(found.seeds))[0]
+    rules = read_track(track, packages)
+    frame, goals = rows(rules, entries(rules, results_dir)), goals_of(rules)
+    return rank(frame, goals, needs_by_level(frame, goals), len(rules.seeds))[0]
 
 
 def show(track: Track, results_dir: str | Path, target: Path) -> None:
@@ -69,14 +69,14 @@ def show(track: Track, results_dir: str | Path, target: Path) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     frame, goals = rows(track, entries(track, results_dir)), goals_of(track)
     levels = needs_by_level(frame, goals)
-    found, pairs = rank(frame, goals, levels, len(track.seeds))
+    ranked, pairs = rank(frame, goals, levels, len(track.seeds))
     verdicts = judge_claims(levels)
-    for level in found["level"].unique():
-        said = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
-        console.print(f"{track.name}, level {level}: {said}", style="bold")
-        text = in_words(found[(found["task"] == ALL) & (found["level"] == level)])
+    for level in ranked["level"].unique():
+        targets = ", ".join(f"{task} {goals[task][0]} {target:g}" for task, target in levels[level - 1][0].items())
+        console.print(f"{track.name}, level {level}: {targets}", style="bold")
+        text = in_words(ranked[(ranked["task"] == ALL) & (ranked["level"] == level)])
         tables.print_table(console, list(map(str, text)), text.to_numpy().tolist())
-        if found["note"].any():
+        if ranked["note"].any():
             console.print("* has a note in ranking.csv, for example that the best step size is the largest tried")
         console.print(f"{_summarize_pairs(pairs[pairs['level'] == level])}\n")
         table = verdicts[verdicts["level"] == level].drop(columns="level")
@@ -84,7 +84,7 @@ def show(track: Track, results_dir: str | Path, target: Path) -> None:
             console.print(f"Claims of papers, level {level}:")
             tables.print_table(console, list(table), table.to_numpy().tolist())
             console.print()
-    publish(track.name, frame, found, pairs, verdicts, goals, levels, target)
+    publish(track.name, frame, ranked, pairs, verdicts, goals, levels, target)
     console.print(f"tables, pictures and page: {target}")
 
 
@@ -98,16 +98,16 @@ def _summarize_pairs(pairs: pd.DataFrame) -> str:
     """Return a sentence: the pairs of entries per verdict, the pairs of runs, and how many a verdict needs."""
     if pairs.empty:
         return "Only one entry; there is nothing to compare."
-    said = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
+    counts = "; ".join(f"{verdict}: {count}" for verdict, count in pairs["verdict"].value_counts().items())
     least = statistics.least_pairs(len(pairs))
-    return f"Pairs of entries: {len(pairs)}. {said}. Runs to pair: {pairs['pairs'].max()}; a verdict takes {least}."
+    return f"Pairs of entries: {len(pairs)}. {counts}. Runs to pair: {pairs['pairs'].max()}; a verdict takes {least}."
 
 
 def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.DataFrame]]:
     """Return a track's entries and their rows, by name.
 
     Your entry replaces the committed one of its name, unless it has fewer seeds. Damaged entries, copies and entries
-    of other versions are left out, and it prints why. Raises UsageError if none is left.
+    of other versions are left out, with a printed reason. Raises UsageError if none is left.
     """
     found: dict[str, tuple[Entry, pd.DataFrame]] = {}
     for folder in _folders(track.name, results_dir):
@@ -129,10 +129,10 @@ def entries(track: Track, results_dir: str | Path) -> dict[str, tuple[Entry, pd.
     return found
 
 
-def rows(track: Track, found: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.DataFrame:
+def rows(track: Track, members: Mapping[str, tuple[Entry, pd.DataFrame]]) -> pd.DataFrame:
     """Return the judged rows of entries, in the form that `plots.leaderboard.ranking.rank` takes."""
     parts = []
-    for name, (entry, frame) in found.items():
+    for name, (entry, frame) in members.items():
         looks = {"label": entry.label, "color": entry.color, "marker": entry.marker, "family": entry.family}
         looks |= {f"part.{part}": value for part, value in entry.parts.items()}
         about = {"algorithm": name, "memory": entry.memory, "note": _note(entry, track), **looks}

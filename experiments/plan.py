@@ -68,21 +68,21 @@ LARGE = 2**24
 
 def main(arguments: Sequence[str] | None = None) -> None:
     with open_request("experiments.plan", __doc__, arguments, DEFAULTS) as request:
-        found, console = plan(**request), Console(soft_wrap=True, highlight=False, markup=False)
-        text = found.head(5).map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value))
+        table, console = plan(**request), Console(soft_wrap=True, highlight=False, markup=False)
+        text = table.head(5).map(lambda value: f"{value:.3g}" if isinstance(value, float) else str(value))
         text["seconds"] += " [" + text["low"] + ", " + text["high"] + "]"
         shown = text[["label", "form", "period", "round", "Mbit", "seconds", "verdict"]].replace(FORMS)
         heads = ["entry", "messages by", "rounds per exchange", "rounds", "Mbit per round", "seconds", "verdict"]
         tables.print_table(console, heads, shown.to_numpy().tolist())
-        console.print("", *found.attrs["advice"], "", "Extrapolated or left out:", sep="\n")
-        console.print(*(f"- {said}" for said in found.attrs["extrapolates"]), sep="\n")
+        console.print("", *table.attrs["advice"], "", "Extrapolated or left out:", sep="\n")
+        console.print(*(f"- {sentence}" for sentence in table.attrs["extrapolates"]), sep="\n")
 
 
 def plan(**request: object) -> pd.DataFrame:
     """Return the entries that reach the level in all runs, the fastest first. Keywords are the keys of the command
     line.
 
-    `seconds` has an interval, `low` and `high`. `round`, and `Mbit` of a round both ways, are geometric means. `how`
+    `seconds` has an interval, `low` and `high`. `round` and `Mbit` (of a round, both ways) are geometric means. `how`
     chooses the method. `verdict` is recommended, tie or slower. `attrs` has two lists of sentences: `advice` and
     `extrapolates`. Raises UsageError.
     """
@@ -94,19 +94,19 @@ def plan(**request: object) -> pd.DataFrame:
     where = parse_network({key: str(value) for key, value in link.items()}, prefix="")
     compressing, layout = quantity("compressing", given["compressing"]), layout_of(given["model"], given["d"])
     runs = contenders(given["track"], given["level"], layout, where.workers or 1, given["results_dir"])
-    found = advise(times(runs, where, compressing))
-    found.attrs["extrapolates"] = _extrapolations(runs, found, where, compressing)
-    return found
+    table = advise(times(runs, where, compressing))
+    table.attrs["extrapolates"] = _extrapolations(runs, table, where, compressing)
+    return table
 
 
 def quantity(key: str, text: str, plain: str = "ms") -> float:
     """Read a number with a unit, in the unit `plain`: 1Gbit/s is 1000.0 Mbit. Raises UsageError."""
-    found = re.fullmatch(r"(\d*\.?\d+(?:e[+-]?\d+)?)([a-z]*)(?:/s)?", text.lower())
-    factor = UNITS[plain].get(found[2] or plain.lower()) if found else None
-    if not found or not factor:
+    match = re.fullmatch(r"(\d*\.?\d+(?:e[+-]?\d+)?)([a-z]*)(?:/s)?", text.lower())
+    factor = UNITS[plain].get(match[2] or plain.lower()) if match else None
+    if not match or not factor:
         units = ", ".join(UNITS[plain])
         raise UsageError(f"{key}={text}: must be a number and one of the units {units}; without one it is in {plain}")
-    return float(found[1]) * factor
+    return float(match[1]) * factor
 
 
 def layout_of(model: str, d: str) -> Layout:
@@ -133,24 +133,24 @@ def layout_of(model: str, d: str) -> Layout:
 def contenders(
     track: str, level: str, layout: Layout, workers: int, results_dir: str | Path = "results"
 ) -> pd.DataFrame:
-    """Return what runs need to reach a level, as `statistics.needs` does, for the entries that reach it in every run.
+    """Return the needs of runs to a level (see `statistics.needs`), for the entries that reach it in every run.
 
     Rounds are those of the entries. Messages are sized for a model of this layout. Some entries sent whole vectors in
     their own runs, such as PowerSGD without a matrix. They are left out if they send less here.
     Entries that do not fit the layout or the workers are left out, too.
     level: 1 is the easiest, "" the hardest. Raises UsageError, also if fewer than two entries are left.
     """
-    found = read_track(track)
-    there = entries(found, results_dir)
-    levels = [pd.concat(needs.values()) for _, needs in needs_by_level(rows(found, there), goals_of(found))]
+    rules = read_track(track)
+    known = entries(rules, results_dir)
+    levels = [pd.concat(needs.values()) for _, needs in needs_by_level(rows(rules, known), goals_of(rules))]
     level = require_choice("level", level or str(len(levels)), [str(number + 1) for number in range(len(levels))])
     needs = levels[int(level) - 1]
-    is_there = needs["bits"].notna().groupby("algorithm").all()
-    able = [entry for name, (entry, _) in there.items() if is_there.get(name)]
+    reaches = needs["bits"].notna().groupby("algorithm").all()
+    able = [entry for name, (entry, _) in known.items() if reaches.get(name)]
     parts, refused = {}, {}
     for entry in able:
         try:
-            parts[entry.name] = _needs_for_model(needs, entry, found, layout, workers)
+            parts[entry.name] = _needs_for_model(needs, entry, rules, layout, workers)
         except UsageError as error:
             refused[entry.name] = str(error)
     dense = [name for name, part in parts.items() if _were_denser(part)]
@@ -163,7 +163,7 @@ def contenders(
             "track"
         )
     runs = pd.concat(kept)
-    left_out = {"missed": [*is_there.index[~is_there]], "dense": dense, "refused": refused}
+    left_out = {"missed": [*reaches.index[~reaches]], "dense": dense, "refused": refused}
     runs.attrs = {"goal": f"level {level} of track {track}", **left_out}
     return runs
 
@@ -176,14 +176,14 @@ def _were_denser(runs: pd.DataFrame) -> bool:
 
 
 def _needs_for_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: Layout, workers: int) -> pd.DataFrame:
-    """Return what one entry's runs need, with messages sized for a model of this layout.
+    """Return the needs of one entry's runs, with messages sized for a model of this layout.
 
     Columns `adds` and `is_whole` say whether an all-reduce can add all messages, and whether all are d floats.
     """
     candidate = Candidate(track, entry.name, entry.algorithm, entry.overrides, packages=entry.packages)
     cells = candidate.judged_runs({task: chosen.setting for task, chosen in entry.tasks.items()}, entry.seeds[:1])
-    some, parts = tuple(block for block in layout if block.offset < LARGE), []
-    d, less = (sum(block.size for block in blocks) for blocks in (layout, some))
+    first, parts = tuple(block for block in layout if block.offset < LARGE), []
+    d, first_d = (sum(block.size for block in blocks) for blocks in (layout, first))
     for run in (replace(cell.run, cluster=replace(cell.run.cluster, workers=workers)) for cell in cells):
         algorithm, how = build_algorithm(run, layout), " ".join([f"algorithm={entry.algorithm}", *entry.overrides])
         mine = needs.xs((run.task.name, entry.name), level=("task", "algorithm"), drop_level=False)
@@ -197,7 +197,7 @@ def _needs_for_model(needs: pd.DataFrame, entry: Entry, track: Track, layout: La
         reached["stages"] /= mine["round"]
         adds = all(isinstance(way.compressor, Identity | Cast) for _, s in stages for way in (s.uplink, s.downlink))
         about = {"adds": adds, "is_whole": adds and all(stage.message_size(d) == d for _, stage in stages)}
-        about |= describe_exchange(build_algorithm(run, some), less, torch.float32)._asdict()
+        about |= describe_exchange(build_algorithm(run, first), first_d, torch.float32)._asdict()
         parts.append(mine.assign(entry_d=mine["d"], d=d, period=run.rounds / len(stages), how=how, **about))
         parts[-1][reached.columns] = reached
     return pd.concat(parts)
@@ -210,10 +210,10 @@ def times(runs: pd.DataFrame, links: Network, compressing: float = 0.0) -> pd.Da
     """
     able = {"rank0": runs["servers"] > 0, "sharded": runs["servers"] > 1, "ring": runs["adds"], "tree": runs["adds"]}
     parts = []
-    for form, some in ((form, runs[can]) for form, can in able.items()):
-        more = (some["gradient_calls"] - some["round"]) * (links.computing or 0)
-        more += compressing * some["d"] * some["stages"].clip(upper=1) * some["round"] * ~some["is_whole"]
-        parts.append(some.assign(form=form, seconds=seconds(some, links, form) + more / 1e3))
+    for form, part in ((form, runs[can]) for form, can in able.items()):
+        more = (part["gradient_calls"] - part["round"]) * (links.computing or 0)
+        more += compressing * part["d"] * part["stages"].clip(upper=1) * part["round"] * ~part["is_whole"]
+        parts.append(part.assign(form=form, seconds=seconds(part, links, form) + more / 1e3))
     return pd.concat(parts)
 
 
@@ -221,7 +221,7 @@ def advise(runs: pd.DataFrame) -> pd.DataFrame:
     """Build the table of `plan` from the rows of `times`, each entry by its fastest form, with the advice in `attrs`.
 
     An entry ties with the fastest if the 95 % interval of their ratio over seeds contains 1, or if it takes less than
-    TIE times as long. Among ties it recommends the one that sends d floats in every round, and of those the one with
+    TIE times as long. Among ties it recommends an entry that sends d floats in every round; of several, the one with
     the narrowest floats. If there is none, it recommends the fastest.
     """
     entry = runs.index.get_level_values("algorithm")
@@ -273,7 +273,7 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
     """What the advice extrapolates or leaves out, in sentences."""
     d, own, n = runs["d"].iloc[0], runs["entry_d"], sorted({*runs["workers"].astype(int)})
     is_far = (links.workers or 1) > 4 or not 100 <= links.bandwidth <= 1e4 or links.latency > 7
-    said = {
+    sentences = {
         f"Numbers of rounds come from {', '.join(runs.index.unique('task'))}.": True,
         f"Your model has {d:,} parameters, theirs have {own.min():,.0f} to {own.max():,.0f}.": any(own != d),
         f"They were trained by {', '.join(map(str, n))} workers, you have {links.workers}.": n != [links.workers],
@@ -284,7 +284,7 @@ def _extrapolations(runs: pd.DataFrame, table: pd.DataFrame, links: Network, com
         f"{', '.join(runs.attrs['dense'])}.": runs.attrs["dense"],
     } | {f"Left out, because it does not fit: {name} ({why}).": True for name, why in runs.attrs["refused"].items()}
     note = table.loc[table["verdict"] == "recommended", "note"].item()
-    return [sentence for sentence, applies in said.items() if applies] + (
+    return [sentence for sentence, applies in sentences.items() if applies] + (
         [f"The entry's note: {note}."] if note else []
     )
 

@@ -45,7 +45,7 @@ from experiments.orchestration.processes import start_server
 if TYPE_CHECKING:
     from plots.figure.spec import Figure
 
-OWN = [one.name for kind in (Reproduction, LaunchConfig) for one in fields(kind)]
+OWN = [key.name for kind in (Reproduction, LaunchConfig) for key in fields(kind)]
 """Keys of the command itself, not of its runs."""
 
 
@@ -102,7 +102,7 @@ def move_overrides(overrides: Sequence[str]) -> list[str]:
             raise UsageError(f"{text}: a figure takes no sweeps; for several seeds write seeds=[0,1]")
     own, of_runs = split(overrides, [*OWN, "hydra"])
     if value_of("figure", own) is None:
-        refuse_misspelt(of_runs, [*OWN, *(one.name for one in fields(RunConfig))], [CONF])
+        refuse_misspelt(of_runs, [*OWN, *(key.name for key in fields(RunConfig))], [CONF])
         raise UsageError(f"figure: which one? figure={', '.join(choices('figure', [CONF]))}")
     # as list elements in Hydra's grammar, escaped so that Hydra interpolates nothing in them
     quoted = [QuotedString(text.replace("${", "\\${"), Quote.single).with_quotes() for text in of_runs]

@@ -95,27 +95,27 @@ def _with_swept_options(overrides: Sequence[str]) -> list[str]:
     A swept algorithm also sweeps its compressor and update.
     """
     parsed = [parse(text) for text in overrides]
-    swept = tuple(f"{one.key_or_group}." for one in parsed if one.is_sweep_override())
+    swept = tuple(f"{override.key_or_group}." for override in parsed if override.is_sweep_override())
     if "algorithm." in swept:
         swept += ("compressor.", "update.")
     return [
-        f"{one.get_key_element()}=choice({one.get_value_element_as_str()})"
-        if one.key_or_group.startswith(swept) and not one.is_sweep_override() and not one.is_delete()
+        f"{override.get_key_element()}=choice({override.get_value_element_as_str()})"
+        if override.key_or_group.startswith(swept) and not (override.is_sweep_override() or override.is_delete())
         else text
-        for one, text in zip(parsed, overrides, strict=True)
+        for override, text in zip(parsed, overrides, strict=True)
     ]
 
 
 def _help(about: str, name: str, places: Sequence[Path]) -> str:
     groups, kinds = _SHOWN[name]
-    keys = [(kind, one) for kind in (*kinds, schema.LaunchConfig) for one in fields(kind)]
+    keys = [(kind, key) for kind in (*kinds, schema.LaunchConfig) for key in fields(kind)]
     return "\n".join(
         [
             about.strip(),
             "\nGroups (group=choice):\n",
             *(_entry(group, ", ".join(choices(group, places))) for group in groups),
             "\nKeys, with their defaults (key=value):\n",
-            *(_key(kind, one) for kind, one in keys if not schema.is_part(one) and one.name != "cluster"),
+            *(_key(kind, key) for kind, key in keys if not schema.is_part(key) and key.name != "cluster"),
             "\nAll options of the choices: docs/configuration.md. The current configuration: --cfg job.",
             "Hydra's own flags and keys: --hydra-help",
         ]
@@ -124,18 +124,18 @@ def _help(about: str, name: str, places: Sequence[Path]) -> str:
 
 def _keys(name: str) -> list[str]:
     kinds = (*_SHOWN[name][1], schema.LaunchConfig)
-    return [f"{_prefix(kind)}{one.name}" for kind in kinds for one in fields(kind)]
+    return [f"{_prefix(kind)}{key.name}" for kind in kinds for key in fields(kind)]
 
 
 def _prefix(kind: type) -> str:
     return "cluster." if kind is schema.ClusterConfig else ""
 
 
-def _key(kind: type, one: schema.Field) -> str:
-    about, default = schema.spec_of(one), one.default
-    said = ", ".join([*schema.limits(one.type), *([f"unit: {about.unit}"] if about.unit else [])])
+def _key(kind: type, key: schema.Field) -> str:
+    about, default = schema.spec_of(key), key.default
+    limits = ", ".join([*schema.limits(key.type), *([f"unit: {about.unit}"] if about.unit else [])])
     written = default if isinstance(default, str) else json.dumps(default)
-    return _entry(f"{_prefix(kind)}{one.name}={written}", about.help + (f" ({said})" if said else ""))
+    return _entry(f"{_prefix(kind)}{key.name}={written}", about.help + (f" ({limits})" if limits else ""))
 
 
 def _entry(name: str, text: str) -> str:

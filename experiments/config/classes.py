@@ -137,8 +137,8 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
 
 def defaults(target: Callable[..., Any]) -> dict[str, Any]:
     """Return the defaults of a target's options, as far as YAML can hold them."""
-    found = {name: one.default for name, one in parameters(target).items() if name not in _GIVEN}
-    return {name: default for name, default in found.items() if _is_plain(default)}
+    options = {name: option.default for name, option in parameters(target).items() if name not in _GIVEN}
+    return {name: default for name, default in options.items() if _is_plain(default)}
 
 
 def _is_plain(value: object) -> bool:
@@ -152,14 +152,14 @@ def _is_plain(value: object) -> bool:
 def makes(target: Callable[..., Any], kind: Any) -> bool:
     """Whether a class, or a function by its return annotation, creates an object of a kind, or of one in a union."""
     made = target if inspect.isclass(target) else _without_parameters(parameter_types(target).get("return"))
-    return any(_fits(made, one) for one in _kinds(kind))
+    return any(_fits(made, wanted) for wanted in _kinds(kind))
 
 
 def _check_kind(target: Callable[..., Any], kind: Any, place: str) -> None:
     if not _kinds(kind):
         raise UsageError(f"{place}: this parameter takes no object")
     if not makes(target, kind):
-        words = " or ".join(f"{one.__module__}.{one.__name__}" for one in _kinds(kind))
+        words = " or ".join(f"{wanted.__module__}.{wanted.__name__}" for wanted in _kinds(kind))
         raise UsageError(f"{place}: must be a class of kind {words}, or be annotated to return one")
 
 

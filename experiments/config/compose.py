@@ -75,8 +75,8 @@ class FileConfigSource(file_config_source.FileConfigSource):
         found = super().load_config(config_path)
         if self.provider not in OURS and isinstance(found.config, DictConfig):
             keys, groups = map(str, found.config), str(found.config.get("defaults"))
-            for said in (config_path, str(found.header["package"]), groups, *keys):
-                if re.search(r"\bhydra\b", said):
+            for text in (config_path, str(found.header["package"]), groups, *keys):
+                if re.search(r"\bhydra\b", text):
                     raise UsageError(
                         f"{self.path}/{config_path}: a file may not set anything below hydra, because Hydra calls "
                         "it before any run is checked; set it on the command line"
@@ -109,7 +109,7 @@ def compose(
 
 
 def _compose_without_hydra(name: str, sources: tuple[str, ...], overrides: list[str]) -> DictConfig:
-    """Compose like `hydra.compose`, but without Hydra's own settings, which that drops.
+    """Compose like `hydra.compose`, which drops Hydra's own settings. Here they are not composed at all.
 
     Overrides of the same groups start from a copy of one configuration, because listing files takes most of the time.
     """
@@ -137,7 +137,7 @@ def _base(loader: ConfigLoaderImpl, name: str, sources: tuple[str, ...], groups:
     has_own = name not in ("run", "reproduction")
     listed = create_defaults_list(files, name, parsed, prepend_hydra=has_own, skip_missing=False)
     composed = loader._compose_config_from_defaults_list(listed.defaults, files)
-    composed.pop("hydra", None)  # it is composed only because the file may change it
+    composed.pop("hydra", None)  # composed only because the file may change it
     OmegaConf.set_struct(composed, True)
     return composed
 
@@ -150,9 +150,9 @@ def search_path(packages: Sequence[str], folders: Sequence[str] = ()) -> list[st
 
 
 def roots(packages: Iterable[str], folders: Sequence[str] = ()) -> list[Path]:
-    """The folders that hold groups: this project's, the `conf` of each user's package, and `folders`."""
-    found = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
-    return [CONF, *found, *map(Path, folders)]
+    """The folders that hold groups: this project's, the `conf` of the user's packages, and `folders`."""
+    theirs = [folder for package in packages if (folder := folder_of_package(package) / "conf").is_dir()]
+    return [CONF, *theirs, *map(Path, folders)]
 
 
 def choices(group: str, places: Iterable[Path]) -> list[str]:
@@ -190,13 +190,13 @@ def parse(text: str) -> Override:
 
 def quote(overrides: Iterable[str]) -> list[str]:
     """Quote folders and studies that begin with a digit, because Hydra turns study=2024_11_27 into 20241127."""
-    found = []
+    quoted = []
     for text in overrides:
         key, equals, value = text.partition("=")
         if key in ("results_dir", "data_dir", "study"):
             value = re.sub(r"(^|(?<=,))-?\d[\w.+-]*(?=,|$)", r"'\g<0>'", value)
-        found.append(f"{key}{equals}{value}")
-    return found
+        quoted.append(f"{key}{equals}{value}")
+    return quoted
 
 
 def split(overrides: Iterable[str], keys: Iterable[str]) -> tuple[list[str], list[str]]:

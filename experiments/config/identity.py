@@ -40,11 +40,11 @@ def settings(run: RunConfig) -> dict[str, Any]:
 
 
 def _numeric_keys(keys: RunConfig | ClusterConfig) -> dict[str, Any]:
-    return {one.name: getattr(keys, one.name) for one in fields(keys) if schema.spec_of(one).affects == "numbers"}
+    return {key.name: getattr(keys, key.name) for key in fields(keys) if schema.spec_of(key).affects == "numbers"}
 
 
 def _without_places(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove places, and the modules of this project's classes, because their names are unique."""
+    """Remove places, and the modules of this project's classes: class names are unique."""
     target = node.get("_target_") or ""
     known = parameters(locate(target)) if target else {}
     found = {

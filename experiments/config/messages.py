@@ -23,7 +23,7 @@ def explain_hydra_errors(
 ) -> Iterator[None]:
     """Turn Hydra's errors inside the with-block into a UsageError about an override of conf/<name>.yaml.
 
-    also: valid keys besides those of that file. folders: those of --config-dir.
+    also: further valid keys. folders: the folders of --config-dir.
     """
     try:
         yield
@@ -37,9 +37,9 @@ def explain_hydra_errors(
             raise UsageError(f"{name}: {target_hint(name)}") from error
         if isinstance(error.__cause__, OmegaConfBaseException):
             error = error.__cause__
-        said = str(error) if isinstance(error, HydraException) else str(error).partition("\n")[0]
+        text = str(error) if isinstance(error, HydraException) else str(error).partition("\n")[0]
         key = getattr(error, "full_key", None)
-        raise UsageError(f"{f'{key}: ' if key else ''}{' '.join(said.split())}") from error
+        raise UsageError(f"{f'{key}: ' if key else ''}{' '.join(text.split())}") from error
     except ValueError:  # Hydra's, if a choice is no text
         _explain(overrides, name, also, folders)
         raise
@@ -92,6 +92,6 @@ def _check_choice(group: str, value: str, places: Sequence[Path]) -> None:
 def _no_such_key(key: str, keys: list[str]) -> str:
     parent, _, last = key.rpartition(".")
     near = closest_name(key, keys) or next((other for other in keys if other.rpartition(".")[2] == last), None)
-    beside = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
-    valid = ", ".join(beside or [other for other in keys if "." not in other])
+    siblings = [other for other in keys if other.rpartition(".")[0] == parent and not other.endswith("_target_")]
+    valid = ", ".join(siblings or [other for other in keys if "." not in other])
     return f"{key}: no such key; {f'did you mean {near}? ' if near else ''}Valid here: {valid}"

@@ -16,8 +16,8 @@ from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConf
 from experiments.config.values import check_keys, read_keys
 from plots.runs.variants import find_undrawable
 
-_PARTS = [one.name for one in fields(RunConfig) if schema.is_part(one)]
-LAUNCH = [one.name for one in fields(LaunchConfig)]
+_PARTS = [key.name for key in fields(RunConfig) if schema.is_part(key)]
+LAUNCH = [key.name for key in fields(LaunchConfig)]
 _LOOKS = {"task": ("label",), "algorithm": ("label", "color", "marker")}
 
 
@@ -46,10 +46,10 @@ def refuse_ignored_epochs(overrides: Sequence[str], config: Config) -> None:
 def read_run(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     """Read the run of a resolved configuration, with derived keys filled in.
 
-    packages: those that the command line allows. Raises UsageError for every error that shows without data.
+    packages: the command line allows these. Raises UsageError for every error that shows without data.
     """
     config = deepcopy({key: value for key, value in config.items() if key not in (*LAUNCH, "sweep")})
-    keys, own = [one.name for one in fields(RunConfig)], [one.name for one in fields(ClusterConfig)]
+    keys, own = [key.name for key in fields(RunConfig)], [key.name for key in fields(ClusterConfig)]
     check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
         if not isinstance(config[name], dict) or "_target_" not in config[name]:
@@ -95,7 +95,7 @@ def read_run(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
 
 def config_of(run: RunConfig) -> Config:
     """Return the run's resolved configuration: nested dicts, lists and scalars."""
-    config = {one.name: getattr(run, one.name) for one in fields(run)}
+    config = {key.name: getattr(run, key.name) for key in fields(run)}
     parts = {name: value.node() for name, value in config.items() if isinstance(value, Part)}
     return {**config, **parts, "cluster": asdict(run.cluster), "lr": list(run.lr), "packages": list(run.packages)}
 

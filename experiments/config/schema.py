@@ -39,9 +39,9 @@ def key(default: Any, help: str, **about: Any) -> Any:
     return field(default=default, metadata={"key": KeySpec(help, **about)})
 
 
-def spec_of(one: Field[Any]) -> KeySpec:
+def spec_of(attribute: Field[Any]) -> KeySpec:
     """Return the KeySpec of a field."""
-    return one.metadata["key"]
+    return attribute.metadata["key"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,10 +218,10 @@ class RunConfig:
 
 
 UNCHANGING = tuple(
-    f"{prefix}{one.name}"
+    f"{prefix}{key.name}"
     for kind, prefix in ((RunConfig, ""), (ClusterConfig, "cluster."))
-    for one in fields(kind)
-    if spec_of(one).affects in ("place", "look")
+    for key in fields(kind)
+    if spec_of(key).affects in ("place", "look")
 )
 """Keys of runs that change no numbers."""
 
@@ -262,19 +262,19 @@ class Reproduction:
     packages: tuple[str, ...] = key((), "your packages, for the figure and its runs")
 
 
-def is_part(one: Field[Any]) -> bool:
+def is_part(attribute: Field[Any]) -> bool:
     """Whether a group of conf/ fills this field."""
-    return bool(one.metadata.get("part"))
+    return bool(attribute.metadata.get("part"))
 
 
 def node(*schemas: type) -> DictConfig:
     """The keys of these dataclasses with their defaults, side by side, as Hydra composes them."""
     keys: dict[str, Any] = {}
-    for one in (one for schema in schemas for one in fields(schema)):
-        if is_part(one):
-            keys[one.name] = "???"  # a group fills it
-        elif one.name == "cluster":
-            keys[one.name] = {each.name: each.default for each in fields(ClusterConfig)}
+    for key in (key for schema in schemas for key in fields(schema)):
+        if is_part(key):
+            keys[key.name] = "???"  # a group fills it
+        elif key.name == "cluster":
+            keys[key.name] = {each.name: each.default for each in fields(ClusterConfig)}
         else:
-            keys[one.name] = list(one.default) if isinstance(one.default, tuple) else one.default
+            keys[key.name] = list(key.default) if isinstance(key.default, tuple) else key.default
     return OmegaConf.create(keys)

@@ -25,15 +25,15 @@ def validate(value: Any, kind: Any, place: str, hint: str = "") -> Any:
     try:
         return _adapter(kind).validate_json(json.dumps(value, allow_nan=False, default=str), strict=True)
     except pydantic.ValidationError as error:
-        if {one["type"] for one in error.errors()} == {"literal_error"}:
+        if {fault["type"] for fault in error.errors()} == {"literal_error"}:
             raise UsageError(
                 explain_unknown(f"{place}={value}: no such choice", str(value), schema.limits(kind))
             ) from error
         known = {"missing": "should have more items"}
-        found = (known.get(one["type"], one["msg"].replace(" after validation", "")) for one in error.errors())
-        said = " or ".join(dict.fromkeys(text.partition("should ")[2] or f"be {text}" for text in found))
-        said = said.replace(" or be ", " or ").replace("array", "list")
-        raise UsageError(f"{place}={value}: must {said}{hint}") from error
+        texts = (known.get(each["type"], each["msg"].replace(" after validation", "")) for each in error.errors())
+        wanted = " or ".join(dict.fromkeys(text.partition("should ")[2] or f"be {text}" for text in texts))
+        wanted = wanted.replace(" or be ", " or ").replace("array", "list")
+        raise UsageError(f"{place}={value}: must {wanted}{hint}") from error
     except ValueError as error:
         raise UsageError(f"{place}={value}: must be a finite number") from error
 
@@ -53,20 +53,20 @@ def check_keys(node: object, names: Iterable[str], place: str, required: Iterabl
 
 def read_keys(kind: type, node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a node's checked values for a dataclass of the schema, without parts and cluster. Raises UsageError."""
-    plain = [one for one in fields(kind) if not schema.is_part(one) and one.name != "cluster"]
-    check_keys(node, node, "configuration", [one.name for one in plain])
-    return {one.name: _validate_key(node[one.name], f"{prefix}{one.name}", one) for one in plain}
+    plain = [key for key in fields(kind) if not schema.is_part(key) and key.name != "cluster"]
+    check_keys(node, node, "configuration", [key.name for key in plain])
+    return {key.name: _validate_key(node[key.name], f"{prefix}{key.name}", key) for key in plain}
 
 
-def _validate_key(value: Any, key: str, one: Field[Any]) -> Any:
-    if key == "lr":
-        values = tuple(validate(lr, PositiveFloat, key) for lr in (value if isinstance(value, list) else [value]))
+def _validate_key(value: Any, place: str, key: Field[Any]) -> Any:
+    if place == "lr":
+        values = tuple(validate(lr, PositiveFloat, place) for lr in (value if isinstance(value, list) else [value]))
         if len(set(values)) < max(len(values), 1):
             raise UsageError(f"lr={value}: give at least one step size, and none of them twice")
         return values
-    about = schema.spec_of(one)
-    kind = cast(Any, one.type) | None if about.derived else one.type
-    return validate(value, kind, key, f"; it counts {about.unit}" if about.unit else "")
+    about = schema.spec_of(key)
+    kind = cast(Any, key.type) | None if about.derived else key.type
+    return validate(value, kind, place, f"; it counts {about.unit}" if about.unit else "")
 
 
 @cache

@@ -32,7 +32,7 @@ def runs_of(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = 
 
 @cache
 def _compose_run(*overrides: str) -> RunConfig:
-    return load_run(overrides, [one.name for one in fields(Reproduction)])
+    return load_run(overrides, [key.name for key in fields(Reproduction)])
 
 
 def combinations(grid: Iterable[Sequence[str]]) -> list[list[str]]:
