@@ -25,14 +25,14 @@ def note_input(what: str) -> Iterator[None]:
 
 def assert_close(actual: Any, wanted: Any, rtol: float, what: str) -> None:
     """Assert that tensors of two states or payloads have equal forms, and numbers up to `rtol` times the largest."""
-    found = tensors_in(actual)
+    actuals = tensors_in(actual)
     for name, tensor in tensors_in(wanted).items():
         where = f"{what}: {name}" if name else what
         room = rtol * float(tensor.abs().max()) if rtol and tensor.numel() else 0.0
-        seen = found[name]
+        seen = actuals[name]
         same_form = (seen.shape, seen.dtype, seen.device) == (tensor.shape, tensor.dtype, tensor.device)
         if not same_form or not torch.equal(seen, tensor):  # assert_close imports for half a second
-            torch.testing.assert_close(seen, tensor, rtol=0, atol=room, msg=lambda said, at=where: f"{at}: {said}")
+            torch.testing.assert_close(seen, tensor, rtol=0, atol=room, msg=lambda text, at=where: f"{at}: {text}")
         signs = rtol or torch.equal(seen.signbit(), tensor.signbit())
         assert signs, f"{where}: zeros of the other sign"
 
@@ -50,7 +50,7 @@ def assert_form(tensor: Tensor, shape: tuple[int, ...], dtype: torch.dtype, what
 
 
 def assert_bits(bits: object, payload: Payload, dtype: torch.dtype) -> None:
-    """Assert the bits of one message: its tensors', or less by under a byte for each tensor of packed bytes.
+    """Assert the bits of one message: the size of its tensors, or up to 7 bits less for each tensor of packed bytes.
 
     Numbers in the run's dtype count 32 bits each.
     """
@@ -62,19 +62,19 @@ def assert_bits(bits: object, payload: Payload, dtype: torch.dtype) -> None:
     assert fits, f"expected {least} to {most} bits for a payload of {held}, saw {bits!r}"
 
 
-def assert_pure(function: Callable[..., object], these: tuple, others: tuple) -> None:
+def assert_pure(function: Callable[..., object], arguments: tuple, others: tuple) -> None:
     """Assert that results are the same after other calls, and that neither arguments nor results change in place."""
-    before = deepcopy(these)
-    first = function(*these)
+    before = deepcopy(arguments)
+    first = function(*arguments)
     kept = deepcopy(first)
     function(*others)
-    assert_same(these, before, "what it is given, later and before")
-    assert_same(first, kept, "what it gave, later and at first")
-    assert_same(function(*these), kept, "what it gives again and gave at first")
+    assert_same(arguments, before, "its arguments, later and before")
+    assert_same(first, kept, "its result, later and at first")
+    assert_same(function(*arguments), kept, "its second result and the first")
 
 
 def assert_typed(function: Callable[..., object], *wanted: str) -> None:
-    """Assert that all parameters have annotations, to check configurations by, and that `wanted` are among them."""
+    """Assert that all parameters have annotations, which check configurations, and that `wanted` are among them."""
     known = inspect.signature(function).parameters
     bare = [name for name, parameter in known.items() if parameter.annotation is parameter.empty]
     assert not bare, f"expected annotations, saw none at {', '.join(bare)}"

@@ -81,18 +81,18 @@ class Case:
 def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
     """Return cases with each compressor and update that a function accepts, once.
 
-    One that is among the options is the only one. Raises ValueError if it accepts none, and TypeError if it cannot be
-    called with these options.
+    A part among the options is the only one. Raises ValueError if the function accepts none, and TypeError if it
+    cannot be called with these options.
     """
     hints = {name: one.annotation for name, one in inspect.signature(function, eval_str=True).parameters.items()}
     free = {name: _choose_parts(name, hints[name]) for name in CHOICES if name in hints and name not in options}
-    found, covered = [], set[int]()
+    made, covered = [], set[int]()
     refused = ValueError("none of the compressors and updates here has the type of its parameter")
     longest = max(map(len, free.values()), default=1) if all(free.values()) else 0
     # All combinations; the first ones cover every part.
     for shift, k in product(range(longest), repeat=2):
         parts = {name: all_[(k + shift * place) % len(all_)] for place, (name, all_) in enumerate(free.items())}
-        if found and covered.issuperset(map(id, parts.values())):
+        if made and covered.issuperset(map(id, parts.values())):
             continue
         case = Case(function, parts | options)
         try:
@@ -100,19 +100,19 @@ def cases(function: Callable[..., Algorithm], **options: Any) -> list[Case]:
         except ValueError as error:
             refused = error
         else:
-            found.append(case)
+            made.append(case)
             covered.update(map(id, parts.values()))
-    if not found:
+    if not made:
         raise refused
-    return found
+    return made
 
 
 def _choose_parts(name: str, kind: Any) -> list[Any]:
     """Return the parts that fit an annotation, or else an object of that class of compressors."""
-    found = [part for part in CHOICES[name] if kind is Parameter.empty or isinstance(part, kind)]
-    if not found and inspect.isclass(kind) and issubclass(kind, Compressor):
-        found = [Identity() if issubclass(Identity, kind) else kind()]
-    return found
+    parts = [part for part in CHOICES[name] if kind is Parameter.empty or isinstance(part, kind)]
+    if not parts and inspect.isclass(kind) and issubclass(kind, Compressor):
+        parts = [Identity() if issubclass(Identity, kind) else kind()]
+    return parts
 
 
 class TestAlgorithm:
@@ -154,8 +154,8 @@ class TestAlgorithm:
                 assert_close(parts, whole, 1e-9, f"x of round {t}, by tiles of 4 coordinates and whole")
 
     def test_keeps_shapes_and_dtypes(self, build_algorithm: Case) -> None:
-        """State is tensors in the dtype of x: of workers [T, W, …], all other [T, …]. Worker messages are [T, W, d],
-        and vectors of replicas [T, d]."""
+        """State is tensors in the dtype of x: [T, W, …] of workers, else [T, …]. Worker messages are [T, W, d], and
+        vectors of replicas [T, d]."""
         algorithm = build_algorithm()
         single = states(algorithm, start(2, dtype=torch.float32), LRS.float(), rounds=3)[-1]
         for state in (single, simulate(build_algorithm)[-2]):
@@ -201,8 +201,8 @@ class TestAlgorithm:
         with suppress(ValueError):  # some refuse weight decay
             options = {**build_algorithm.options, "update": replace(update, weight_decay=0.5)}
             decayed = states(replace(build_algorithm, options=options)(), start(2), LRS)[-1].replica.x[0]
-            said = f"x after {ROUNDS} rounds: expected another by an update with weight_decay=0.5, saw the same"
-            assert not torch.equal(first, decayed), said
+            text = f"x after {ROUNDS} rounds: expected another by an update with weight_decay=0.5, saw the same"
+            assert not torch.equal(first, decayed), text
 
     def test_stays_at_rest(self, build_algorithm: Case) -> None:
         """Zero gradients leave x unchanged, or finite with weight decay or a compressor that has no zero."""
@@ -214,7 +214,7 @@ class TestAlgorithm:
             assert_same(x, start(2), f"x after {ROUNDS} rounds and before")
 
     def test_counts_its_bits(self, build_algorithm: Case) -> None:
-        """Counted bits and bytes are those sent, up and down, in every round."""
+        """Counted bits and bytes equal the sent ones, up and down, in every round."""
         algorithm = build_algorithm()
         for t, (up, down, _) in enumerate(two_ranks(build_algorithm), 1):
             meter = BitCounter()
@@ -296,24 +296,24 @@ def states(
 ) -> list[ClusterState]:
     """Return the states after 0, 1, …, `rounds` rounds from x, simulated, on `slope` times the quadratic."""
     cluster = Simulated(algorithm, WORKERS, SEED)
-    found = [cluster.start(x)]
+    states = [cluster.start(x)]
     for t in range(1, rounds + 1):
-        found.append(cluster.round(slope * seen_gradients(algorithm, found[-1], t), found[-1], lr, t))
-    return found
+        states.append(cluster.round(slope * seen_gradients(algorithm, states[-1], t), states[-1], lr, t))
+    return states
 
 
 def seen_gradients(algorithm: Algorithm, state: ClusterState, t: int) -> Tensor:
     """Return the gradients that the algorithm sees in round t, at the workers' models."""
     workers, previous = state.workers, state.replica.previous
-    found = gradients(state.replica.x.unsqueeze(-2) if workers.x is None else workers.x, workers.ids)
+    own = gradients(state.replica.x.unsqueeze(-2) if workers.x is None else workers.x, workers.ids)
     if previous is None or algorithm.takes_full_gradient(t):
-        return found
-    return algorithm.variance_reduced_gradient(found, gradients(previous.unsqueeze(-2), workers.ids), workers, t)
+        return own
+    return algorithm.variance_reduced_gradient(own, gradients(previous.unsqueeze(-2), workers.ids), workers, t)
 
 
 @cache
 def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
-    """Return the messages up and down and the replicas of two ranks, after every round. The first is the server too.
+    """Return the messages up and down and the replicas of two ranks, after every round. The first rank also serves.
 
     Each rank has its own algorithm object, and messages between ranks are bytes.
     """
@@ -323,13 +323,13 @@ def two_ranks(build: Case) -> list[tuple[Payload, Payload, list[ReplicaState]]]:
         workers, server = algorithm.start_workers(start(2), ids), algorithm.start_server(start(2))
         states.append(ClusterState(workers, server, algorithm.start_replica(start(2))))
     for t in range(1, ROUNDS + 1):
-        found = [seen_gradients(*pair, t).contiguous() for pair in zip(ranks, states, strict=True)]
-        for algorithm, state, own in zip(ranks, states, found, strict=True):
+        seen = [seen_gradients(*pair, t).contiguous() for pair in zip(ranks, states, strict=True)]
+        for algorithm, state, own in zip(ranks, states, seen, strict=True):
             state.workers = algorithm.local_step(own, state.workers, state.replica, LRS, t)
         ups, downs = [], []
         for stages in zip(*(algorithm.stages(t, LRS) for algorithm in ranks), strict=True):
             sent = []
-            for stage, state, own in zip(stages, states, found, strict=True):
+            for stage, state, own in zip(stages, states, seen, strict=True):
                 payload, state.workers = stage.worker(own, state.workers, state.replica, LRS, t, SEED)
                 sent.append(payload)
             ups.append(from_bytes(torch.cat([to_bytes(payload, 2) for payload in sent], 1), sent[0], 2))

@@ -87,12 +87,12 @@ class TestCompressor:
                     sent, expected = compressor.encode(x, WORKERS), compressor(x, WORKERS)
                     seen = compressor.decode(sent, d)
                     assert_same(seen.isnan(), expected.isnan(), "NaN in decode(encode(x)) and C(x)")
-                    seen, expected = (one.masked_fill(expected.isnan(), 0) for one in (seen, expected))
+                    seen, expected = (y.masked_fill(expected.isnan(), 0) for y in (seen, expected))
                     assert_same(seen, expected, "decode(encode(x)) and C(x)")
                     assert [(part.shape, part.dtype) for part in tensors(sent)] == form, "a message of another size"
 
     def test_takes_vectors_apart(self, compressor: Compressor) -> None:
-        """A vector gives the same in a batch and alone."""
+        """C(x) is the same in a batch and alone."""
 
         def check(x: Tensor) -> None:
             workers, server = compressor(x, WORKERS), compressor(x[:, 0], SERVER)
@@ -132,10 +132,10 @@ class TestCompressor:
         """C(x) is the same at every call with the same key, and neither x nor a payload is changed in place."""
 
         def check(x: Tensor) -> None:
-            these, others = (x, WORKERS), (3 * x + 1, WORKERS._replace(round=9))
-            assert_pure(compressor, these, others)
-            assert_pure(compressor.encode, these, others)
-            first, second = ((compressor.encode(*some), x.shape[-1]) for some in (these, others))
+            own, others = (x, WORKERS), (3 * x + 1, WORKERS._replace(round=9))
+            assert_pure(compressor, own, others)
+            assert_pure(compressor.encode, own, others)
+            first, second = ((compressor.encode(*arguments), x.shape[-1]) for arguments in (own, others))
             assert_pure(compressor.decode, first, second)
 
         check_inputs(compressor, check)
@@ -187,12 +187,12 @@ class ThreadShard(Shard):
     """A thread's shard, which exchanges tensors with the other shards' threads."""
 
     barrier: Barrier
-    said: dict[int, Tensor] = field(default_factory=dict)
+    sent: dict[int, Tensor] = field(default_factory=dict)
 
     def all_gather(self, mine: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        self.said[self.number] = mine
+        self.sent[self.number] = mine
         self.barrier.wait(20)  # seconds, because others may have failed
-        everything = [self.said[number] for number in range(len(self.cuts) - 1)]
+        everything = [self.sent[number] for number in range(len(self.cuts) - 1)]
         self.barrier.wait(20)
         return everything
 
@@ -243,7 +243,7 @@ def vectors(d: int) -> dict[str, Tensor]:
 
 
 def check_inputs(compressor: Compressor, check: Callable[[Tensor], None], among: Iterable[int] = ()) -> None:
-    """Call `check` with x [T, W, d], a trial per kind of vector, for each d up to 300, or `among`, and each dtype.
+    """Call `check` with x [T, W, d], a trial per kind of vector, for each dtype and each d up to 300 or in `among`.
 
     If it fails, it is called again with each kind alone, to name the one at fault.
     """
@@ -263,15 +263,15 @@ def check_inputs(compressor: Compressor, check: Callable[[Tensor], None], among:
 @cache
 def sizes(compressor: Compressor) -> list[int]:
     """Return the numbers of coordinates to test, ascending: all accepted SIZES, or else the least accepted number."""
-    found = []
+    accepted = []
     for d in (*SIZES, *range(2, 4096)):
-        if found and d not in SIZES:
+        if accepted and d not in SIZES:
             break
         with suppress(ValueError):
             compressor.check(d)
-            found.append(d)
-    assert found, "expected a d below 4096 that check(d) accepts, saw none"
-    return found
+            accepted.append(d)
+    assert accepted, "expected a d below 4096 that check(d) accepts, saw none"
+    return accepted
 
 
 def middle_size(compressor: Compressor) -> int:
@@ -295,10 +295,10 @@ def is_random(compressor: Compressor) -> bool:
 def draw_compressed(compressor: Compressor, d: int, count: int) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Yield a vector x [d] of every kind but zero, with its name, and `count` draws of C(x) [count, d]."""
     rows = {name: batch.flatten(0, 1) for name, batch in vectors(d).items()}
-    some = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}
-    x = torch.stack(list(some.values()))
+    nonzero = {name: batch[batch.any(-1)][0] for name, batch in rows.items() if batch.any()}
+    x = torch.stack(list(nonzero.values()))
     drawn = compressor(x.unsqueeze(1).repeat(1, count, 1), MessageKey(0, "up", 1, tuple(range(count))))
-    yield from zip(some, x, drawn, strict=True)
+    yield from zip(nonzero, x, drawn, strict=True)
 
 
 def assert_error(what: str, most: float, name: str, x: Tensor, drawn: Tensor) -> None:
@@ -312,7 +312,6 @@ def assert_error(what: str, most: float, name: str, x: Tensor, drawn: Tensor) ->
 def uncertainty(drawn: Tensor) -> Tensor:
     """Bound the error of the mean over draws [n, …]: five standard errors, and a part for rare draws.
 
-    Values drawn less than 25 times have no reliable standard error. They are taken to be no larger than the largest
-    that was drawn.
+    Values drawn less than 25 times have no reliable standard error. They count as no larger than the largest draw.
     """
     return 5 * drawn.std(0) / len(drawn) ** 0.5 + 25 * drawn.abs().max() / len(drawn)

@@ -37,8 +37,8 @@ class TestTask:
         """It has d, sizes that sum to d, workers, dtype, device, `devices` to choose from, and epochs that grow."""
         task = build_whole(build_task)
         assert sum(task.sizes) == task.d > 0, f"sizes={task.sizes}: expected d={task.d} in all"
-        found = tuple(block.size for block in layout_of(task))
-        assert found == tuple(task.sizes), f"layout: expected blocks of {task.sizes}, saw {found}"
+        sizes = tuple(block.size for block in layout_of(task))
+        assert sizes == tuple(task.sizes), f"layout: expected blocks of {task.sizes}, saw {sizes}"
         assert task.workers == WORKERS, f"workers={task.workers}: expected {WORKERS}"
         assert task.dtype in (torch.float32, torch.float64), f"dtype={task.dtype}: expected float32 or float64"
         assert isinstance(task.device, torch.device), f"device={task.device!r}: expected a torch.device"
@@ -82,8 +82,7 @@ class TestTask:
                 assert_form(after, statistics.shape, task.dtype, "statistics")
 
     def test_gives_gradients_at_models_of_workers_own(self, build_task: BuildTask) -> None:
-        """If it has gradients_at(), it equals gradients() at equal models, and gives each worker's at its own
-        model."""
+        """If it has gradients_at(), this equals gradients() at equal models, else each worker's at its own model."""
         task, x, statistics = points(build_task)
         if not hasattr(task, "gradients_at"):
             return
@@ -107,7 +106,7 @@ class TestTask:
         for name, values in measured.items():
             assert_form(values, (TRIALS,), values.dtype, name)
         refuse_reserved_names(measured)
-        declared = {one.name: one for one in (*TABLE, *getattr(task, "columns", ()))}
+        declared = {column.name: column for column in (*TABLE, *getattr(task, "columns", ()))}
         unknown, metric = ", ".join(measured.keys() - declared), getattr(task, "metric", "grad_norm")
         assert not unknown, f'{unknown}: expected a Column(name, better="lower" or "higher") in the task\'s `columns`'
         directed = {name for name in measured if declared[name].better}
@@ -131,7 +130,7 @@ class TestTask:
         assert any(loss < first for loss in losses), f"expected less than {first:.6g} by lr 1, 0.1, 0.01 or 0.001"
 
     def test_gives_ranks_what_it_gives_all(self, build_task: BuildTask) -> None:
-        """Some of the workers alone get the same as among all, bit for bit."""
+        """A part of the workers gets the same results alone and among all, bit for bit."""
         task, x, statistics = points(build_task)
         fresh, measured = build_whole(build_task), task.evaluate(x, statistics[..., 0, :])
         gradients, after = task.gradients(x, statistics, 2)

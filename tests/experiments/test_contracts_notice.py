@@ -85,7 +85,7 @@ COMPRESSORS = [
         "as for other vectors, saw",
     ),
     ("counts_its_bits", broken(ScaledSign, bits=lambda self, d: d), "33 to 40 bits for a payload of uint8 [1]"),
-    ("is_a_function", broken(TopK, encode=drop_in_place), "is given, later and before: 0: "),
+    ("is_a_function", broken(TopK, encode=drop_in_place), "its arguments, later and before: 0: "),
     ("draws_apart", blind(seed=int), "different draws for 16 seeds"),
     ("contracts", broken(TopK, 0.1, pi=lambda self, d: min(1, 1.5 / d)), "at most 1 − π = 0.8125 (± 1e-09) times"),
     ("contracts", broken(LinfDither, 64, 1, contractive=True, pi=Compressor.pi), "times ‖x‖², saw 2.54"),
@@ -192,7 +192,7 @@ ALGORITHMS = [
         "replica.moments.steps: state must be a tensor, for checkpoints; saw 3",
     ),
     ("goes_in_tiles", steps(Normalised), "x of round 1, by tiles of 4 coordinates and whole: "),
-    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "is given, later and before: 0: "),
+    ("leaves_gradients_and_state", sends(lambda g: g.mul_(0.5)), "its arguments, later and before: 0: "),
     ("takes_trials_apart", sends(lambda g: g / (1 + g.norm())), "x of trial 1 alone and in a batch: "),
     ("uses_lr_and_update", steps(Deaf), "expected another by another lr, saw the same"),
     ("uses_lr_and_update", steps(SGD), "expected another by an update with weight_decay=0.5, saw the same"),
@@ -255,7 +255,7 @@ TASKS = [
     ("gives_ranks_what_it_gives_all", gradients(lambda g, x: g + torch.arange(g.shape[-2])[:, None]), "[2, 3] of 4"),
     ("takes_trials_apart", gradients(lambda g, x: g / (1 + x.norm())), "gradients among others: "),
     ("depends_on_seed_and_round_alone", gradients(lambda g, x: g + torch.rand(())), "rounds in another order: "),
-    ("leaves_what_it_is_given", task(gradients=reuse), "what it gave, later and at first: 0: "),
+    ("leaves_what_it_is_given", task(gradients=reuse), "its result, later and at first: 0: "),
     ("keeps_a_record", task(facts=lambda self: {"rows": (self.rows,)}), "facts that come back from JSON, saw"),
 ]
 
