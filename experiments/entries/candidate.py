@@ -62,7 +62,7 @@ class Candidate:
 
     def choose(self, rows: pd.DataFrame) -> dict[str, Choice]:
         """The best setting of every task among these trials, by the rule of `plots.runs.best.rank_step_sizes`."""
-        found = {}
+        choices = {}
         for task, grid in self.grids.items():
             known = {_words(setting): setting for setting in _settings(grid)}
             trials = rows[(rows["task"] == task) & ~rows["judged"]]
@@ -70,14 +70,14 @@ class Candidate:
                 trials.assign(lr=trials["setting"].map(list(known).index)), Rule(self.track.tasks[task].metric)
             )
             best = list(known.values())[int(ranks.index[0])]
-            found[task] = Choice(
+            choices[task] = Choice(
                 setting=best,
                 tried=grid,
                 inside=min(grid["lr"]) < best["lr"] < max(grid["lr"]),
                 note="every trial diverged" if (trials["status"] == "diverged").all() else ranks["why_not"].iloc[0],
                 config=identity.settings(self._compose(task, best)),
             )
-        return found
+        return choices
 
     def rows(self, cells: Sequence[Cell]) -> tuple[pd.DataFrame, list[RunRecord]]:
         """Every evaluation of these runs, in the columns of `experiments.entries.entry.write_entry`, and the runs."""
@@ -97,10 +97,10 @@ class Candidate:
         """A run of a task. One composition serves all step sizes."""
         others = tuple(f"{key}={value}" for key, value in setting.items() if key != "lr")
         if (task, *others) not in self._bases:
-            let_in = [f"packages=[{','.join(self.packages)}]"] if self.packages else []
+            allowed = [f"packages=[{','.join(self.packages)}]"] if self.packages else []
             fixed = [f"task={task}", *self.track.overrides, *self.track.tasks[task].overrides]
             own = [f"algorithm={self.algorithm}", *self.overrides, *self.places]
-            self._bases[task, *others] = load_run([*let_in, *fixed, *own, *others])
+            self._bases[task, *others] = load_run([*allowed, *fixed, *own, *others])
         run = self._bases[task, *others]
         return replace(run, lr=(setting["lr"],)) if setting else run
 

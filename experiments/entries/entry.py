@@ -58,8 +58,8 @@ class Entry:
 def write_entry(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
     """Write both files, entry.yaml last: without it the folder is not an entry.
 
-    Columns of `rows` are those of `plots.runs.read.table` without looks and diagnostics. Three more describe a row's
-    run: `judged` (False: a trial), `setting` (the tried values, as overrides) and `status` (finished or diverged).
+    `rows` has the columns of `plots.runs.read.table` without looks and diagnostics. Three more describe a row's run:
+    `judged` (False: a trial), `setting` (the tried values, as overrides) and `status` (finished or diverged).
     """
     rows = rows.assign(seconds=rows["seconds"].map("{:.3g}".format))  # noise that would not compress
     with atomic_write(folder / ROWS) as file:
@@ -74,14 +74,14 @@ def write_entry(entry: Entry, rows: pd.DataFrame, folder: Path) -> None:
 def read_entry(folder: Path) -> Entry:
     """Read the entry in a folder and verify its checksum. Raises ValueError if it is damaged, and OSError."""
     content = read_yaml(checksums.read(folder / ENTRY), folder / ENTRY)
-    if set(content) != {one.name for one in fields(Entry)}:
+    if set(content) != {field.name for field in fields(Entry)}:
         raise ValueError(f"{folder / ENTRY}: its keys are not those of an entry")
     tasks = {name: Choice(**chosen) for name, chosen in content.pop("tasks").items()}
     return Entry(**content, tasks=tasks)
 
 
 def read_with_rows(folder: Path) -> tuple[Entry, pd.DataFrame]:
-    """Read an entry and its rows. Raises ValueError unless these have the hash in its entry.yaml, and OSError."""
+    """Read an entry and its rows. Raises ValueError unless the rows have the hash in entry.yaml, and OSError."""
     entry, file = read_entry(folder), folder / ROWS
     if hashlib.sha256(file.read_bytes()).hexdigest() != entry.rows_sha256:
         raise ValueError(f"{file}: checksum mismatch: the file was edited, is damaged, or is of another entry")

@@ -13,7 +13,7 @@ from experiments.training.build import build_algorithm
 def parts_of(run: RunConfig) -> dict[str, str]:
     """Return the parts of a run's method by name, with their options.
 
-    memory: what senders remember, a channel without its compressor. compressor: of the channel. Both name the uplink
+    memory: the channel without its compressor, that is its memory. compressor: the channel's. Both name the uplink
     and the downlink, or one of them if they are alike. update: the update rule. partition: the run's. method: the
     class of the method with all its other options.
     """
@@ -28,10 +28,10 @@ def parts_of(run: RunConfig) -> dict[str, str]:
     }
 
 
-def _describe(one: Algorithm | Channel, leave_out: Iterable[str]) -> str:
-    options: dict[str, Any] = {part.name: getattr(one, part.name) for part in fields(one)}
-    said = ", ".join(f"{name}={value!r}" for name, value in options.items() if name not in leave_out)
-    return f"{type(one).__name__}({said})"
+def _describe(part: Algorithm | Channel, leave_out: Iterable[str]) -> str:
+    options: dict[str, Any] = {field.name: getattr(part, field.name) for field in fields(part)}
+    text = ", ".join(f"{name}={value!r}" for name, value in options.items() if name not in leave_out)
+    return f"{type(part).__name__}({text})"
 
 
 def _join_ways(ways: list[str]) -> str:

@@ -51,7 +51,7 @@ def agreement(folder: Path, other: Path) -> str:
     """
     (entry, mine), (_, theirs) = read_with_rows(folder), read_with_rows(other)
     track, levels, least = read_track(entry.track, entry.packages), 0, 1.0
-    both = [rows.query("judged").assign(algorithm=str(one)) for rows, one in ((mine, folder), (theirs, other))]
+    both = [rows.query("judged").assign(algorithm=str(place)) for rows, place in ((mine, folder), (theirs, other))]
     frame = pd.concat(both, ignore_index=True)
     frame = frame[frame["run"].isin(set(both[0]["run"]) & set(both[1]["run"]))]
     for task, rows in frame.groupby("task"):
@@ -67,7 +67,7 @@ def agreement(folder: Path, other: Path) -> str:
 
 
 def tasks_of(runs: Iterable[RunConfig]) -> dict[str, tuple[RunConfig, Task]]:
-    """For each task, one of these runs and the task built."""
+    """For each task, one of these runs and the built task."""
     return {name: (run, build_task(run)) for name, run in {run.task.name: run for run in runs}.items()}
 
 
@@ -95,24 +95,24 @@ def _problems(entry: Entry, rows: pd.DataFrame, track: Track) -> Iterator[str]:
         yield f"{len(wrong)} runs are missing or of another configuration: {', '.join(sorted(wrong)[:3])}"
         return
     if (chosen := candidate.choose(rows)) != entry.tasks:
-        yield f"its trials choose other settings: {', '.join(str(one.setting) for one in chosen.values())}"
+        yield f"its trials choose other settings: {', '.join(str(choice.setting) for choice in chosen.values())}"
     first = judged[0].run  # trials are shorter, and so are their warm-ups
     if parts_of(first) != entry.parts:
         yield "its parts are not those of the method"
     built = tasks_of(cell.run for cell in judged)
     if (kept := memory(built)) != entry.memory:
         yield f"says that a worker keeps {entry.memory:g} numbers per coordinate; it keeps {kept:g}"
-    for id, some in rows.groupby("run", sort=False):
+    for id, own in rows.groupby("run", sort=False):
         run = cells[str(id)].run
-        if wrong := _find_problem(run, some, built[run.task.name][1]):
+        if wrong := _find_problem(run, own, built[run.task.name][1]):
             yield f"{cells[str(id)].name}: {wrong}"
 
 
 def _find_problem(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
     """Return what is wrong with the rows of one run, or an empty text."""
     due = [t for t in range(run.rounds + 1) if run.is_due(t)]
-    there = rows["round"].tolist()
-    if there != due[: len(there)] or (len(there) < len(due)) != (rows["status"] == "diverged").all():
+    rounds = rows["round"].tolist()
+    if rounds != due[: len(rounds)] or (len(rounds) < len(due)) != (rows["status"] == "diverged").all():
         return "evaluations are missing"
     facts = {"seed": run.seed, "planned_rounds": run.rounds, "d": task.d}
     if wrong := [name for name, value in facts.items() if (rows[name] != value).any()]:
@@ -122,8 +122,8 @@ def _find_problem(run: RunConfig, rows: pd.DataFrame, task: Task) -> str:
     algorithm, meter = build_algorithm(run, layout_of(task)), BitCounter()
     counted: dict[int, tuple[float, float]] = {0: (0, 0)}
     present = participation_of(run, algorithm)
-    for t in range(1, there[-1] + 1):
+    for t in range(1, rounds[-1] + 1):
         meter.count(algorithm, task.d, t, task.dtype, present)
         counted[t] = (as_number(meter.bits_up), as_number(meter.bits_down))
-    said = list(zip(rows["bits_up"], rows["bits_down"], strict=True))
-    return "" if said == [counted[t] for t in there] else "its bits are not those of the method's messages"
+    recorded = list(zip(rows["bits_up"], rows["bits_down"], strict=True))
+    return "" if recorded == [counted[t] for t in rounds] else "its bits are not those of the method's messages"

@@ -39,8 +39,8 @@ class Collectives:
 
     @contextmanager
     def count_bytes(self) -> Iterator[None]:
-        """Count every collective that Python calls in the with-block, on any process group of this process. Those
-        that torch's C++ calls, as DistributedDataParallel without a hook does, are not seen."""
+        """Count every collective that Python calls in the with-block, on any process group of this process. Calls of
+        torch's C++, as by DistributedDataParallel without a hook, are not seen."""
         before = {name: method for name, method in vars(dist.ProcessGroup).items() if name in METHODS}
         for name in before:
             setattr(dist.ProcessGroup, name, self._count(name, getattr(dist.ProcessGroup, name)))
@@ -62,7 +62,7 @@ class Collectives:
 
 
 def flow(name: str, group: dist.ProcessGroup, first: Tensors, *others: Any) -> tuple[Tensors, Tensors]:
-    """Return the arguments of a group's method that this process passes in, and those that it gets back."""
+    """Return the arguments of a group's method that this process passes in, and the ones that it gets back."""
     match name:
         case "allreduce" | "allreduce_coalesced":
             return first, first

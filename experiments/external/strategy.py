@@ -48,8 +48,7 @@ class Strategy(ABC):
 class HookStrategy(Strategy):
     """A communication hook of DistributedDataParallel with an optimizer of torch.
 
-    hook and state: for `register_comm_hook`. optimizer: builds one from parameters; its step sizes are those of the
-    run.
+    hook and state: for `register_comm_hook`. optimizer: builds one from parameters; the run sets its step sizes.
     """
 
     def __init__(

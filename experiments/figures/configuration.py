@@ -109,7 +109,7 @@ def _claim(node: Any, of_claim: object) -> Any:
 
 def _explain(error: ValidationError) -> str:
     """Return what is wrong, and where. Unknown keys come first."""
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    first = min(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     parts = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]  # others are types
     place = "".join(f"[{part}]" if isinstance(part, int) else f": {part}" for part in parts)
     if first["type"] == "extra_forbidden":

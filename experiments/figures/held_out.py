@@ -18,8 +18,8 @@ Best = dict[tuple[str, str], float]
 
 
 def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) -> Figure:
-    """Return the first step: a run for every step size of the grid, on the held-out seed. The overrides become its
-    own. Raises UsageError."""
+    """Return the first step: a run for every step size of the grid, on the held-out seed. The overrides become the
+    figure's. Raises UsageError."""
     if read_launch() is not None:
         raise UsageError(
             f"figure={figure.name}: one process chooses step sizes between the runs, and here there are several; "
@@ -31,16 +31,16 @@ def trials(figure: Figure, overrides: Sequence[str], packages: Sequence[str]) ->
                 f"{text}: this figure chooses step sizes on a seed of its own; set the others by seeds=[0,1]"
             )
     lines = zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True)
-    found = [
+    trial_lines = [
         _line(line, lr, figure.held_out, *_rounds(figure.trial_share, run.rounds), *figure.trial_overrides)
         for line, run in lines
         for lr in run.lr
     ]
-    return _with_lines(figure, overrides, found)
+    return _with_lines(figure, overrides, trial_lines)
 
 
 def best_step_sizes(first: Figure, packages: Sequence[str]) -> Best:
-    """Return the best step sizes of the first step, none until its runs are over. A diverged one cannot win."""
+    """Return the best step sizes of the trials, none until all trials are over. A diverged trial cannot win."""
     folders = [RunFolder.of_run(run) for run in runs_of(first, (), packages)]
     if not all(folder.is_over() for folder in folders):
         return {}
@@ -54,11 +54,11 @@ def both_steps(figure: Figure, overrides: Sequence[str], packages: Sequence[str]
     published and, if known, the best step size of every method, with every seed. Raises UsageError."""
     first = trials(figure, overrides, packages)
     best = best_step_sizes(first, packages)
-    found = [entry for axis in first.grid for entry in axis]
+    lines = [entry for axis in first.grid for entry in axis]
     for line, run in zip(combinations(figure.grid), runs_of(figure, overrides, packages), strict=True):
         wanted = [figure.published.get(run.algorithm.name), best.get((run.task.name, run.algorithm.name))]
-        found += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
-    return _with_lines(figure, overrides, found), bool(best)
+        lines += [_line(line, lr, seed) for seed in figure.seeds for lr in wanted if lr is not None]
+    return _with_lines(figure, overrides, lines), bool(best)
 
 
 def _rounds(share: float, rounds: int) -> list[str]:

@@ -23,8 +23,8 @@ def runs_of(figure: Figure, overrides: Sequence[str], packages: Sequence[str] = 
     """
     place, lines = f"figure={figure.name}", combinations(figure.grid)
     _check_overrides(figure, lines, overrides)
-    let_in = [f"packages=[{','.join(packages)}]"] if packages else []
-    runs = [_compose_run(*let_in, *figure.overrides, *line, *overrides) for line in lines]
+    allowed = [f"packages=[{','.join(packages)}]"] if packages else []
+    runs = [_compose_run(*allowed, *figure.overrides, *line, *overrides) for line in lines]
     _check_names(figure, runs, place)
     _check_curves(figure, runs, place)
     return runs
@@ -64,11 +64,11 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
     looks = {(run.algorithm.display["label"], run.algorithm.name) for run in runs}
     for label, times in Counter(label for label, _ in looks).items():
         if times > 1:
-            names = ", ".join(sorted(name for one, name in looks if one == label))
+            names = ", ".join(sorted(name for other, name in looks if other == label))
             raise UsageError(f"{place}: {names} are all called {label}; give each an algorithm.display.label")
-    for name in {name for some in figure.families for name in some} - methods:
+    for name in {name for family in figure.families for name in family} - methods:
         raise UsageError(explain_unknown(f"{place}: families={name}: no such choice", name, sorted(methods)))
-    for name in [one.task for one in figure.rows if one.task not in (None, *tasks)]:
+    for name in [row.task for row in figure.rows if row.task not in (None, *tasks)]:
         raise UsageError(explain_unknown(f"{place}: rows: task={name}: no such choice", str(name), sorted(tasks)))
     for run in runs if figure.published else ():
         name = run.algorithm.name
@@ -81,13 +81,13 @@ def _check_names(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
 
 
 def _check_curves(figure: Figure, runs: Sequence[RunConfig], place: str) -> None:
-    """Raise UsageError if two runs would become one curve, unless each is one point of it."""
+    """Raise UsageError if two runs would become one curve. Runs that are single points may share one."""
     over_batches = any(panel.x == "batch_size" for panel in figure.rows)
     places = [run.task.options.get("batch_size") if over_batches else run.rounds for run in runs]
     if None in places:
         task = runs[places.index(None)].task.name
         raise UsageError(f"{place}: rows: x=batch_size: {task} has none, so it would not be drawn")
-    are_points = any(isinstance(one, MinimumOverRounds) for one in figure.derive)
+    are_points = any(isinstance(derivation, MinimumOverRounds) for derivation in figure.derive)
     curves = Counter(
         (run.task.name, run.algorithm.name, at if are_points else None, run.seed, lr)
         for run, at in zip(runs, places, strict=True)
