@@ -26,8 +26,8 @@ class ClusterState:
 class Cluster(ABC):
     """n workers and a server. This process has the workers `ids`, and the server, a part of it, or none.
 
-    is_first: whether this process measures. cuts: 0, …, d, where the coordinates are cut into the server's parts, one
-    for each of the first processes; None if one process has the whole server.
+    is_first: whether this process measures. cuts: 0, …, d, the bounds of the server's parts. Each of the first
+    processes has one part. None if one process has the whole server.
     participation: which groups send in a round; None: all of them.
 
     group_size: how many neighbouring workers form a group. They average their gradients uncompressed. To the
@@ -136,7 +136,7 @@ class Cluster(ABC):
         """
 
     def aggregate(self, state: ClusterState) -> Tensor | None:
-        """Return ĝ [*T, d], likewise. Each process gives its server's part."""
+        """Return ĝ [*T, d] for measurements; None if this process is not the first. All processes call this."""
         return state.server.aggregate if state.server else None
 
     @abstractmethod

@@ -127,7 +127,7 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
     # torchrun's store outlives its ranks: restarted ranks would find old addresses there.
     start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
-        # Neither a signal nor its own time-out reaches a thread that waits there. Nothing has to be saved yet.
+        # No signal and no time-out of torch reaches a thread that waits here. Nothing has to be saved yet.
         with (
             convert_collective_errors(),
             handle(signal.SIG_DFL, (signal.SIGINT, signal.SIGTERM)),
@@ -163,12 +163,12 @@ def join_ranks(place: Launch | None, device: str, timeout: float) -> Iterator[Ra
         if who := ranks.silent_ranks(error):
             raise RunError(f"{who}; {error}") from error
         raise
-    gc.collect()  # a DDP module that outlives its group would end it, holding a lock that gloo's threads wait for
+    gc.collect()  # a DDP module would end its group later, while it holds a lock that gloo's threads need
     group = dist.group.WORLD
     dist.destroy_process_group()
     gc.collect()  # lets go of gloo's threads, which may otherwise abort the interpreter at its end
-    # A hook's callback may still hold the group in gloo's thread. It must not be the last to let go: the group's
-    # destructor waits for that thread to end, which aborts the process if that thread runs it.
+    # A hook's callback in gloo's thread may still hold the group. If it lets go last, this thread runs the group's
+    # destructor, which waits for the thread's own end and aborts the process.
     for _ in range(int(100 * _PATIENCE)):
         if sys.getrefcount(group) == 2:  # `group` and the argument
             return

@@ -28,7 +28,7 @@ def send_some(
 ) -> Sent:
     """Let the senders `send` and leave other workers unchanged. Return what arrives, and the state of all workers.
 
-    arrivals: the workers from which a message arrives, and how many exchanges ago they made it. There may be none.
+    arrivals: by worker, how many exchanges ago it made the message that arrives. Other workers' do not arrive.
     """
     axis, ids = gradients.dim() - 2, state.ids.tolist()
     rows = torch.tensor([row for row, i in enumerate(ids) if i in senders], dtype=torch.int64)

@@ -66,13 +66,13 @@ class Ranks:
     def any(self, mine: bool, alike: Callable[[], Mapping[str, int]] | None = None) -> bool:
         """Whether `mine` is true on any rank.
 
-        alike: returns whole numbers by name that must be the same on all ranks; called if there are several. Raises
+        alike: returns whole numbers by name, which must be equal on all ranks; not called on a single rank. Raises
         RunError, naming ranks and quantity, if one differs.
         """
         return mine
 
     def any_before(self, mine: bool) -> bool:
-        """Whether `mine` was true on any rank at the call before, if `any` has not been called since. Ranks do not
+        """Whether `mine` was true on any rank at the call before; a call of `any` in between forgets it. Ranks do not
         wait for one another."""
         return mine
 

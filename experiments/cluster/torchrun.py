@@ -20,14 +20,14 @@ from experiments.cluster.base import Cluster, ClusterState
 
 
 class Torchrun(Cluster):
-    """A cluster with its workers shared over the ranks, in order of ranks; `shares` has each rank's number.
+    """A cluster with its workers shared over the ranks, in order. `shares` has each rank's number of workers.
 
     Every round n messages go to the server on rank 0, and one comes back to all. A server adds up the payloads in
     worker order, as the simulation does, so that both give the same bits on the same CPU with `threads=1`. Several
-    threads, and a GPU, may add up a long vector in another order if it is the only one of its process.
+    threads, and a GPU, may add up a long vector in another order if their process has no other.
 
-    A rank has whole groups, or a group has several ranks. Then its first rank averages the group's gradients,
-    exchanges messages with the server and shares both with the others. All of them keep the group's state.
+    A rank has whole groups, or a group has several ranks. In the second case a group's first rank averages its
+    gradients, exchanges messages with the server and shares both with the others. All keep the group's state.
 
     timeout: seconds that ranks of a group wait for one another.
     """
@@ -54,7 +54,7 @@ class Torchrun(Cluster):
         if ranks_of_a_group > 1:
             within = timedelta(seconds=timeout)
             members = [ranks[leader : leader + ranks_of_a_group] for leader in leaders]
-            with convert_collective_errors():  # every rank must make all of them
+            with convert_collective_errors():  # every rank must make every group
                 made = [cast(dist.ProcessGroup, dist.new_group([*one], within)) for one in (*members, leaders)]
             mine = rank // ranks_of_a_group
             self._inside, between = made[mine], made[-1]
@@ -112,8 +112,8 @@ class Torchrun(Cluster):
 class Sharded(Torchrun):
     """Every rank is the server of a part of the coordinates: it gets their shards of n messages, and answers all.
 
-    Numbers and counted bits are those of the server on rank 0, bit for bit. A vector is cut between pieces
-    (`algorithms.compressors.shard.piece`), so that one of a few thousand coordinates has one server.
+    Numbers and counted bits equal a server's on rank 0, bit for bit. A vector is cut between pieces
+    (`algorithms.compressors.shard.piece`), so a vector of a few thousand coordinates has one server.
     """
 
     def __init__(self, algorithm: Algorithm, ids: Sequence[int], shares: Sequence[int], seed: int, d: int) -> None:

@@ -62,7 +62,7 @@ class WandbLogger(Logger):
         if getattr(find_spec("wandb"), "origin", None) is None:  # a folder of that name is no package
             raise ValueError("the package wandb is not installed; pip install wandb, or leave logger=wandb out")
         self.project, self.entity, self.targets = project, entity, targets
-        self.mode: Any = mode  # from `begin` on the one that wandb has
+        self.mode: Any = mode  # from `begin` on: wandb's own
         self._timeouts: dict[str, Any] = {"init_timeout": init_timeout, "finish_timeout": finish_timeout}
         self._curves: list[_Curve] = []
 
@@ -106,7 +106,7 @@ class WandbLogger(Logger):
             curve.run.log(wandb_row(row))
 
     def finish(self, status: str) -> None:
-        """Add the summary and end the runs, all at once. One that was stopped or failed is failed in wandb.
+        """Add the summary and end the runs, all at once. A stopped or failed run is failed in wandb.
 
         Raises TimeoutError where wandb does not take everything in time.
         """
@@ -135,19 +135,19 @@ class WandbLogger(Logger):
 
     def _arguments(self, record: RunRecord, trial: int) -> dict[str, Any]:
         """Return the arguments of wandb.init for one curve. An agent of wandb's sweeps brings the id itself."""
-        facts, lr, said = record.environment, record.lrs[trial], os.environ
+        facts, lr, variables = record.environment, record.lrs[trial], os.environ
         is_grid, step = len(record.lrs) > 1, f"-lr{lr:g}"
-        name = said.get("WANDB_NAME")
+        name = variables.get("WANDB_NAME")
         usual = f"{record.algorithm}-{record.task}-n{record.workers}-s{record.seed}{step}"
         kind = "tune" if is_grid else "train" if facts.get("ranks", 1) > 1 else "simulate"
-        tags = [record.study, (facts.get("commit") or "")[:12], *said.get("WANDB_TAGS", "").split(",")]
+        tags = [record.study, (facts.get("commit") or "")[:12], *variables.get("WANDB_TAGS", "").split(",")]
         own = {key: value for key, value in record.config.items() if key not in ("logger", "results_dir", "data_dir")}
         return {
             "project": self.project,
             "entity": self.entity,
-            "id": (not is_grid and said.get("WANDB_RUN_ID")) or ids(record.folder, record.lrs)[trial],
+            "id": (not is_grid and variables.get("WANDB_RUN_ID")) or ids(record.folder, record.lrs)[trial],
             "name": name + step * is_grid if name else usual,
-            "group": said.get("WANDB_RUN_GROUP") or group(record.study, record.task, record.workers),
+            "group": variables.get("WANDB_RUN_GROUP") or group(record.study, record.task, record.workers),
             "job_type": kind,
             "tags": [tag[:64] for tag in dict.fromkeys(filter(None, tags))],  # wandb takes no longer ones
             "config": {**own, "cluster": {**own["cluster"], "size": record.workers}, "lr": lr, "environment": facts},
@@ -183,7 +183,7 @@ def bits_to(metric: str, level: float) -> str:
 def update_summary(summary: dict[str, Any], row: Mapping[str, Any], targets: Mapping[str, Sequence[float]]) -> None:
     """Update a run's summary with its next row: final and best metrics, totals, and the bits to each target.
 
-    targets: levels by metric. The first row at or below a level has reached it; of an accuracy, at or above.
+    targets: levels by metric. The first row at or below a level reaches it; for an accuracy, at or above.
     """
     for name, value in row.items():
         if value is None:
@@ -207,7 +207,7 @@ def group(study: str | None, task: str, workers: int) -> str:
 def ids(folder: Path, lr: Sequence[float]) -> list[str]:
     """The ids in wandb of a run's curves, one for each step size.
 
-    If an older run of other code lies beside the folder, they end with a digest of this run's code.
+    If an older run of other code lies beside the folder, the ids end with a digest of this run's code.
     """
     run, code = folder.name, folder / "code.json"
     if code.exists() and any(folder.parent.glob(f"{run}.*")):

@@ -54,7 +54,7 @@ def _seconds(
     jobs = max(1, launch.jobs or places // launch.ranks)
     for run in runs:
         count = 1.0
-        if figure.held_out is not None:  # a trial of each step size; then the published and the best one by seeds
+        if figure.held_out is not None:  # a trial of each step size; the published and the best one per seed
             count = figure.trial_share * len(run.lr) + 2 * len(figure.seeds)
             run = replace(run, lr=run.lr[:1])
         if plan.kind(run) not in trials:

@@ -2,7 +2,7 @@
 
     python -m experiments.orchestration.job FILE [PACKAGE ...]
 
-is one of the run's ranks, if it has several. FILE is a configuration that the sweep wrote.
+starts the run, or one of its ranks if it has several. FILE is a configuration that the sweep wrote.
 """
 
 import os
@@ -71,8 +71,7 @@ def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, s
 def count_jobs(launch: LaunchConfig, missing: Sequence[RunConfig]) -> LaunchConfig:
     """Return the launch with a number of jobs, at least one; a given number stays.
 
-    It is as many as there are cores for the ranks and threads of these runs, and on GPUs so few that no two ranks
-    share one."""
+    There are as many jobs as cores allow for the ranks and threads of these runs. On GPUs no two ranks share one."""
     if launch.jobs is not None:
         return launch
     if read_launch() is not None or len(missing) < 2:

@@ -92,10 +92,10 @@ def run_trial(run: RunConfig, ranks: Ranks, jobs: int, say: Callable[[str], obje
     finally:
         torch.set_num_threads(threads)
     layout = layout_of(task)
-    found = Trial(task.d, layout, task.dtype, seconds / _gradients_per_round(run, layout), evaluation)
+    trial = Trial(task.d, layout, task.dtype, seconds / _gradients_per_round(run, layout), evaluation)
     del trainer, task
     release_gpu_memory()
-    return found
+    return trial
 
 
 def _time_round(run: RunConfig, ranks: Ranks) -> tuple[Trainer, float]:
@@ -140,9 +140,9 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
             continue
         if kind(run) not in trials:
             trials[kind(run)] = run_trial(run, ranks, jobs, partial(print, file=sys.stderr))
-        tried, done = trials[kind(run)], folder.resume_round()
-        own_up, own_down = _bits(run, tried, done)
-        times.append(tried.seconds(run, done))
+        trial, done = trials[kind(run)], folder.resume_round()
+        own_up, own_down = _bits(run, trial, done)
+        times.append(trial.seconds(run, done))
         up, down = up + own_up, down + own_down
         state = f"at round {done}" if done else "to do"
         costs.append([state, str(own_up), str(own_down), format_duration(times[-1])])
@@ -168,14 +168,14 @@ def show(runs: Sequence[RunConfig], launch: LaunchConfig, console: Console) -> N
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _bits(run: RunConfig, tried: Trial, done: int) -> tuple[int | float, int | float]:
+def _bits(run: RunConfig, trial: Trial, done: int) -> tuple[int | float, int | float]:
     """Count the bits up and down of the rounds after `done`."""
-    algorithm, meter = build_algorithm(run, tried.layout), BitCounter()
+    algorithm, meter = build_algorithm(run, trial.layout), BitCounter()
     try:
-        algorithm.check(tried.d)
+        algorithm.check(trial.d)
     except ValueError as error:
         raise UsageError(str(error)) from error
     present = participation_of(run, algorithm)
     for t in range(done + 1, run.rounds + 1):
-        meter.count(algorithm, tried.d, t, tried.dtype, present)
+        meter.count(algorithm, trial.d, t, trial.dtype, present)
     return as_number(meter.bits_up), as_number(meter.bits_down)

@@ -34,7 +34,7 @@ if sys.platform == "linux":  # elsewhere a process that has imported these canno
 
 def start_server() -> None:
     """Start the process that jobs are forked from, unless it runs already."""
-    resource_tracker.ensure_running()  # otherwise the server starts it, which lifts the mask
+    resource_tracker.ensure_running()  # otherwise the server starts the tracker and lifts the mask
     # The server inherits the mask. So only the sweep reacts to a signal to the whole group, such as Ctrl-C.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
     try:
@@ -62,7 +62,7 @@ class Job:
     seconds: float = 0.0  # how long it took
 
     def start(self, slot: int) -> None:
-        """Start it as one of those that run at once."""
+        """Start it in this slot of the jobs that run at once."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with name_in_errors(self.log), self.log.open("ab", buffering=0) as log:
             log.write(f"# {datetime.now(UTC).isoformat(timespec='seconds')}\n".encode())
@@ -118,10 +118,10 @@ class Job:
         """Return the error line of its log; empty if it was ended from outside."""
         if self.timed_out or (self.code or 0) < 0:
             return ""
-        said = self.log.read_bytes()[self._log_before :].decode(errors="replace").splitlines()
-        errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+        output = self.log.read_bytes()[self._log_before :].decode(errors="replace").splitlines()
+        errors = [line.removeprefix("error: ") for line in output if line.startswith("error: ")]
         causes = [line for line in errors if "lost contact" not in line]
-        own = list(takewhile(lambda line: "torch/distributed/elastic" not in line, filter(str.strip, said)))
+        own = list(takewhile(lambda line: "torch/distributed/elastic" not in line, filter(str.strip, output)))
         return next((lines[-1].strip() for lines in (causes, errors, own) if lines), "")
 
 
@@ -152,7 +152,7 @@ def run_jobs(
     Kinds that have not run yet start first, then the slowest. Short jobs come last, so that cores finish together.
 
     on_end: called with each job that has ended; if it returns False, the others are asked to end too. watch: called
-    now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end; a second one kills them. Returns whether one came.
+    now and then meanwhile. Ctrl-C and SIGTERM ask all jobs to end; a second one kills them. Returns whether any came.
     """
     waiting, running, took = list(jobs), dict[int, Job](), dict[object, float]()
     stopping = False

@@ -58,12 +58,12 @@ class Cell:
 
     def outcome(self, rule: str | None) -> str:
         """Describe the result of a finished run with its best step size."""
-        said = self.folder.outcome()
-        if len(said) == 1:
-            return said[0]
+        lines = self.folder.outcome()
+        if len(lines) == 1:
+            return lines[0]
         chosen = self._choice(rule)["lr"]
         which = self.run.lr.index(chosen) if chosen in self.run.lr else 0
-        return f"{said[which]}, best of {len(said)} step sizes"
+        return f"{lines[which]}, best of {len(lines)} step sizes"
 
     def _choice(self, rule: str | None) -> "pd.Series":
         from plots.runs.best import choose_step_sizes  # and pandas, which a single run does without
@@ -72,7 +72,7 @@ class Cell:
 
 
 def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str | None) -> list[Cell]:
-    """Return the cells of these overrides and runs, all shown under `study` unless they say otherwise.
+    """Return the cells of these overrides and runs, shown under `study` unless a run sets its own.
 
     A single run has no study.
     """
@@ -90,7 +90,7 @@ def cells(lines: Sequence[Sequence[str]], runs: Sequence[RunConfig], study: str 
 class StudyFolder:
     """results/sweeps/<study>/, of a single run results/sweeps/<id>/
 
-    cells.txt        the ids of its runs, of every command that was about it, in the order they came
+    cells.txt        the ids of its runs, from all commands, in the order they came
     selection.csv    the best step size of each method
     jobs/<id>.yaml   a run's configuration, resolved
     jobs/<id>.log    the output of its process, try after try
@@ -127,8 +127,8 @@ class StudyFolder:
 def report(cells: Sequence[Cell], rule: str | None, flags: Sequence[str] = ()) -> None:
     """Print the best step sizes over all runs of the cells' study, with their rules, and write them to selection.csv.
 
-    If a best run is one of these cells, print the command that runs it. flags: of the sweep's command line that the
-    command needs too. Raises UsageError, see `choose_step_sizes`.
+    If a best run is one of these cells, print the command that runs it. flags: the sweep's flags that this command
+    needs too. Raises UsageError, see `choose_step_sizes`.
     """
     from plots.runs.best import choose_step_sizes
 

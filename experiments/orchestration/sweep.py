@@ -46,7 +46,7 @@ def train(run: RunConfig, launch: LaunchConfig) -> Cell:
 def run_all(cells: list[Cell], launch: LaunchConfig, title: str) -> bool:
     """Train all cells, in this process if one runs after the other. Diverged runs are kept.
 
-    Returns whether this process draws the figure. Raises what `sweep` raises.
+    Returns whether this process draws the figure. Raises the errors of `sweep`.
     """
     runs = [cell.run for cell in cells]
     for run in runs:
@@ -113,7 +113,7 @@ def sweep(cells: list[Cell], launch: LaunchConfig) -> list[Cell]:
     failures = [failure for failure in failures if not failure[0].is_finished]  # or another process finished it
     if failures:
         alike = group_by(failures, lambda failure: failure[1:3])
-        rows = [["; ".join(one[0].name for one in some), *what, str(some[0][3])] for what, some in alike.items()]
+        rows = [["; ".join(cell.name for cell, *_ in same), *what, str(same[0][3])] for what, same in alike.items()]
         tables.print_table(console, ["failed", "how", "error", "log"], rows)
     left = sum(not cell.is_finished for cell in cells)
     if interrupted:
@@ -143,23 +143,23 @@ def _run(
     todo = f"{len(waiting)} of {len(cells)} runs to do, {at_once} at once"
     display.say(f"{todo if waiting else f'all {len(cells)} runs are finished'}; {folder.path}")
 
-    def on_end(one: Job) -> bool:
+    def on_end(ended: Job) -> bool:
         """Record a job that has ended. Return whether to go on with the others."""
-        cell = waiting.pop(one)
-        if cell.is_finished and (one.requests or one.code == 0):
+        cell = waiting.pop(ended)
+        if cell.is_finished and (ended.requests or ended.code == 0):
             advance(cell, cell.run.rounds)
-            done = sum(rounds[one] == one.run.rounds for one in cells)
-            time = format_duration(one.seconds)
-            said = f"{done} of {len(cells)}  {cell.name}: {_outcome(cell, launch.select)}  ({time})"
-        elif one.requests and not one.timed_out:
+            done = sum(rounds[each] == each.run.rounds for each in cells)
+            time = format_duration(ended.seconds)
+            line = f"{done} of {len(cells)}  {cell.name}: {_outcome(cell, launch.select)}  ({time})"
+        elif ended.requests and not ended.timed_out:
             return True
         else:
-            how, error = _failure(one), one.error()
+            how, error = _failure(ended), ended.error()
             is_new = all((how, error) != (other[1], other[2]) for other in failures)
-            failures.append((cell, how, error, one.log))
-            said = f"{cell.name}: failed, {': '.join(filter(None, [how, error]))}" if is_new else ""
-        if said:
-            display.say(said)
+            failures.append((cell, how, error, ended.log))
+            line = f"{cell.name}: failed, {': '.join(filter(None, [how, error]))}" if is_new else ""
+        if line:
+            display.say(line)
         return not (launch.fail_fast and failures)
 
     def watch() -> None:
