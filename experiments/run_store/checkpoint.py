@@ -73,8 +73,8 @@ class Checkpoint:
         there. Damage is reported on stderr. Raises RunError if no state is whole, and LostContact.
         """
         damage: list[str] = []
-        found = iter(rounds(self._folder))
-        while (t := self._ranks.from_first(next(found, -1))) >= 0:
+        newest_first = iter(rounds(self._folder))
+        while (t := self._ranks.from_first(next(newest_first, -1))) >= 0:
             state = None
             try:
                 state = self._read(self._folder / str(t), ids, own)
@@ -114,9 +114,9 @@ class Checkpoint:
         wanted = {**own["cluster"]["workers"], "statistics": own["statistics"]}
         del wanted["ids"]
         _check_form("shared.pt", shared["cluster"]["replica"], own["cluster"]["replica"])
-        for worker, found in zip(ids, parts, strict=False):
-            _check_form(f"worker-{worker}.pt", found, _row(wanted, 0, 1))
-        statistics = torch.stack([found.pop("statistics") for found in parts[: len(ids)]], -2)
+        for worker, part in zip(ids, parts, strict=False):
+            _check_form(f"worker-{worker}.pt", part, _row(wanted, 0, 1))
+        statistics = torch.stack([part.pop("statistics") for part in parts[: len(ids)]], -2)
         groups = own["cluster"]["workers"]["ids"]
         joined = map_tensors(parts[: len(ids) : len(ids) // len(groups)], partial(torch.stack, dim=-2))
         cluster = {**shared["cluster"], "workers": {"ids": groups, **joined}}
@@ -188,11 +188,11 @@ def _digest(file: Path, tensors: bytes | memoryview) -> bytes:
     return f"sha256 {digest.hexdigest()}\n".encode()
 
 
-def _check_form(file: str, found: dict, own: dict) -> None:
-    """Raise ValueError if a state has other tensors than this run's own, which may take any amount of memory."""
+def _check_form(file: str, saved: dict, own: dict) -> None:
+    """Raise ValueError unless a saved state has this run's tensors. Others may take any amount of memory."""
     forms = [
         {name: leaf is not None and (leaf.dtype, leaf.layout, leaf.shape) for name, leaf in leaves(state)}
-        for state in (found, own)
+        for state in (saved, own)
     ]
     if odd := [str(name) for name in {**forms[0], **forms[1]} if forms[0].get(name) != forms[1].get(name)]:
         raise ValueError(f"{file}: {', '.join(odd)}: other tensors than this run has")
@@ -209,4 +209,4 @@ def _row(node: dict, worker: int, workers: int) -> dict:
 
     A tensor [*T, G, d] has a row for each group; the worker's part is the row of its group.
     """
-    return map_tensors([node], lambda found: found[0].select(-2, worker * found[0].shape[-2] // workers).clone())
+    return map_tensors([node], lambda parts: parts[0].select(-2, worker * parts[0].shape[-2] // workers).clone())

@@ -41,22 +41,22 @@ def revision() -> dict[str, object]:
     """
     # Without optional locks a killed process leaves no index.lock behind.
     words = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
-    said = ""
+    status = ""
     with suppress(OSError, subprocess.SubprocessError):
         here = Path(__file__).parent
-        said = subprocess.run(words, cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
-    commit = re.match("# branch.oid ([0-9a-f]+)", said)
+        status = subprocess.run(words, cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout
+    commit = re.match("# branch.oid ([0-9a-f]+)", status)
     return {
         "commit": commit and commit[1],
-        "uncommitted_changes": any(not line.startswith("#") for line in said.splitlines()),
+        "uncommitted_changes": any(not line.startswith("#") for line in status.splitlines()),
     }
 
 
 def digests(packages: Iterable[str] = ()) -> dict[str, str]:
     """Return digests of the loaded modules by name: of the packages that compute and of a user's packages.
 
-    A digest is of the file when this process first asked. An `__init__.py` of this project, which only re-exports, is
-    left out.
+    A digest shows the file as this process first read it. This project's `__init__.py` files are left out, because
+    they only re-export.
     """
     ours = tuple(f"{name}." for name in COMPUTE)
     counted = (*ours, *(f"{name}." for name in packages))
@@ -73,15 +73,15 @@ def digests(packages: Iterable[str] = ()) -> dict[str, str]:
 
 def find_edits(recorded: Mapping[str, str]) -> list[str]:
     """Compare today's files with digests, in words: "algorithms/core/update_rules.py changed"."""
-    found = []
+    edits = []
     for name in recorded:
         file = path_of(name)
         if file is None:
-            found.append(f"{name.replace('.', '/')}.py is gone")
+            edits.append(f"{name.replace('.', '/')}.py is gone")
         elif digest(file) != recorded[name]:
             within = "/__init__" if file.name == "__init__.py" else ""
-            found.append(f"{name.replace('.', '/')}{within}.py changed")
-    return found
+            edits.append(f"{name.replace('.', '/')}{within}.py changed")
+    return edits
 
 
 def report_edits(runs: Sequence[RunConfig], say: Callable[[str], object]) -> None:
@@ -89,17 +89,17 @@ def report_edits(runs: Sequence[RunConfig], say: Callable[[str], object]) -> Non
     other = []
     for run in runs:
         with suppress(OSError, ValueError):  # no run, or a damaged one
-            if found := find_edits(open_run(identity.folder(run)).code):
-                other.append(found)
+            if edits := find_edits(open_run(identity.folder(run)).code):
+                other.append(edits)
     if other:
-        what = join_edits(dict.fromkeys(edit for found in other for edit in found))
+        what = join_edits(dict.fromkeys(edit for edits in other for edit in edits))
         then = "taken as they are" if runs[0].stale == "keep" else "run anew, beside the older folders"
         say(f"{len(other)} of {len(runs)} runs {'are' if len(other) > 1 else 'is'} of other code: {what}; {then}")
 
 
-def join_edits(found: Iterable[str], most: int = 5) -> str:
+def join_edits(edits: Iterable[str], most: int = 5) -> str:
     """Join edits in a line, the first `most` of them."""
-    first, more = list(found)[:most], len(list(found)) - most
+    first, more = list(edits)[:most], len(list(edits)) - most
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
@@ -109,7 +109,7 @@ def digest(file: Path) -> str:
 
 
 def path_of(module: str) -> Path | None:
-    """Return the file of a module, `__init__.py` for a package; None if there is none. It is not imported."""
+    """Return the file of a module, `__init__.py` for a package; None if there is none. The module is not imported."""
     top, *rest = module.split(".")
     spec = find_spec(top)
     if spec is None or not spec.submodule_search_locations:

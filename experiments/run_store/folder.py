@@ -48,8 +48,8 @@ class RunFolder:
 
     All but metrics.jsonl are replaced atomically. metrics.jsonl only grows, but resuming cuts it back to the
     checkpoint, so that no row is there twice. Checksums (`plots.runs.checksums`) show later changes, and status.json
-    has the size that metrics.jsonl must have at least. Only rank 0 reads and writes, so only its machine needs the
-    folder. Files survive a power cut. Rows do, too, once a checkpoint relies on them.
+    has the least size of metrics.jsonl. Only rank 0 reads and writes, so only its machine needs the folder. Files
+    survive a power cut, and rows do once a checkpoint relies on them.
     """
 
     def __init__(self, path: Path, ranks: Ranks | None = None, stale: str = "rerun") -> None:
@@ -75,16 +75,16 @@ class RunFolder:
         Raises RunError if another process is already at this run.
         """
         with ExitStack() as locks:
-            # Twice, where the folder is put aside: others may wait for the first lock too.
+            # Twice if the folder is put aside, because others may wait for the first lock too.
             while self._ranks.is_first:
                 self.path.mkdir(parents=True, exist_ok=True)
                 refuse_links(self.path, "checkpoint/*", "checkpoint/*/*")
                 locks.enter_context(hold_lock(self.path / ".lock", "run", "results_dir", patience=0.5))
                 run = self._read_record()
-                found = self._edits(run) if run else []
-                if not found:
+                edits = self._edits(run) if run else []
+                if not edits:
                     break
-                self.edits = found
+                self.edits = edits
                 names = (self.path.with_name(f"{self.path.name}.{number}") for number in count(1))
                 self.aside = next(name for name in names if not name.exists())
                 self.path.rename(self.aside)
@@ -103,7 +103,7 @@ class RunFolder:
         return run is not None and run.is_finished and not self._edits(run)
 
     def is_over(self) -> bool:
-        """The same for a run that is finished or has diverged. Raises what `is_finished` raises."""
+        """Like `is_finished`, and true of a diverged run too. Raises the errors of `is_finished`."""
         run = self._read_record()
         return run is not None and run.is_over and not self._edits(run)
 
@@ -112,7 +112,7 @@ class RunFolder:
         return self._ranks.is_first and self._read_json("environment.json").get("data_sha256") == data_sha256
 
     def resume_round(self) -> int:
-        """Return the round to resume training from, 0 after an edit of its code. Raises what `is_finished` raises."""
+        """Return the round to resume training from, 0 after an edit of its code. Raises as `is_finished` does."""
         run = self._read_record()
         return 0 if run is None or self._edits(run) else max(rounds(self.path / "checkpoint"), default=0)
 

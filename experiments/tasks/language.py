@@ -22,8 +22,8 @@ class LanguageModel(NetworkTask):
     """f(x) = mean_i f_i(x), each f_i the mean cross entropy of next characters in worker i's part of m = ⌊N/n⌋.
 
     N is the length of the training part, and worker i has its characters i·m to (i + 1)·m − 1. In round t it draws
-    `batch_size` windows of `context` + 1 characters, uniformly within its part. It predicts each character of a
-    window but the first from those before it. Windows and dropout masks depend on (seed, worker, round) alone.
+    `batch_size` windows of `context` + 1 characters, uniformly within its part. The model predicts each character of
+    a window but the first from all before it. Windows and dropout masks depend on (seed, worker, round) alone.
 
     Training loss and gradient norm are measured without dropout, over `evaluation_windows` evenly spaced windows of
     the training part. Test loss is over the whole held-out part in consecutive windows, the last one shorter. Each
@@ -86,7 +86,7 @@ class LanguageModel(NetworkTask):
         return self._gradients(x, statistics, loss)
 
     def epoch(self, t: int) -> float:
-        """Characters predicted in t rounds over those of the training part."""
+        """The characters that a worker predicts in t rounds, over its part's length."""
         return t * self.batch_size * self.context / self.length
 
     def facts(self) -> dict[str, object]:
@@ -153,5 +153,5 @@ class LanguageModel(NetworkTask):
 
 
 def _codes(stored: Tensor) -> Tensor:
-    """Read codes as int64. Those of uint16 are stored as int16, because CUDA cannot index a uint16 tensor."""
+    """Read codes as int64. uint16 codes are stored as int16, because CUDA cannot index a uint16 tensor."""
     return stored.long() & 0xFFFF

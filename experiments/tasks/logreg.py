@@ -28,7 +28,7 @@ class LogisticRegression:
 
     in float64, from x₁ = 0. Rows that do not divide over the workers are left out and reported by `facts`.
 
-    `workers` is n, and `ids` are those of this process, neighbours in ascending order; None for all. Batches are
+    `workers` is n. `ids` are the workers of this process, neighbours in ascending order; None for all. Batches are
     drawn without replacement. `step_unit=theory` is the largest step size that the method is proven for with full
     gradients, on these data and with this compressor. Methods without a proof take EF21's, and so does EF21-SGDM.
     Raises ValueError or UsageError if the data cannot be shared over the workers.
@@ -80,7 +80,7 @@ class LogisticRegression:
         self._is_positive = torch.from_numpy(labels > 0).unsqueeze(-1)  # [nm, 1]
         self._own = slice(self._ids[0] * self.rows, (self._ids[-1] + 1) * self.rows)
         self._own_rows = _slice_rows(self._rows, self._own.start, self._own.stop)
-        # [d, T] goes forward at a model of all; [Wm, T] goes back to every worker's own sum.
+        # Forward from one model of all workers [d, T]; backward from [Wm, T] to every worker's own sum.
         self._forward = _torch_csr(self._own_rows)
         self._backward = _torch_csr(_block_diagonal(self._own_rows, own).T.tocsr())
 
@@ -131,7 +131,7 @@ class LogisticRegression:
         forward, backward = self._all_rows
         margins = _product(forward, columns)
         if forward is self._forward and self.batch_size is None:  # the next round takes gradients at the same model
-            self._known = columns.clone(), margins  # a clone, for with one trial `columns` is x itself
+            self._known = columns.clone(), margins  # cloned, because with one trial `columns` is x itself
         # x²/(1 + x²) in a form that neither overflows for huge x nor divides 0 by 0
         penalty = self.regularization * columns.pow(-2).add_(1).reciprocal_().sum(0)
         loss = -logsigmoid(margins).mean(0) + penalty

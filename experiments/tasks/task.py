@@ -14,8 +14,8 @@ from plots.runs.columns import Column
 class Task(Protocol):
     """f(x) = mean_i f_i(x) over n workers. This process has W of them.
 
-    Vectors have d coordinates in `dtype` and are on `device`. Statistics of each worker besides the model, such as
-    those of batch norm, are arguments and results [*T, W, b], where b may be 0.
+    Vectors have d coordinates in `dtype` and are on `device`. Each worker's statistics besides the model, such as
+    batch norm's, are arguments and results [*T, W, b], where b may be 0.
 
     A task is built with its options and `workers` (n), `seed`, `ids` (the numbers of this process's workers, None for
     all) and, if it has such a parameter, `device`.

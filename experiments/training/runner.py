@@ -120,7 +120,7 @@ class _Rounds:
         self._snapshot = self._take_snapshot()  # of the last round that is verified
 
     def run(self, fresh: bool) -> None:
-        """Train them, after an evaluation if the run is fresh. Raises Interrupted if it was stopped."""
+        """Train the rounds, after an evaluation if the run is fresh. Raises Interrupted if it was stopped."""
         trainer, folder = self._trainer, self._folder
         try:
             stopped = self._train(fresh)
