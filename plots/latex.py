@@ -25,27 +25,27 @@ def latex_tables(frame: pd.DataFrame, metric: str = "", x: str = "bits") -> str:
     `metric`: empty for each task's own. `x`: the column counted until a level. Raises ValueError for a metric that
     no run has.
     """
-    found = finals(frame, metric)
-    chosen = frame.merge(found[["task", "algorithm", "lr"]])
+    best = finals(frame, metric)
+    chosen = frame.merge(best[["task", "algorithm", "lr"]])
     about = f"Best step sizes: {rule_in_words(chosen, metric)}."
-    late = [f"{row.label} on {row.task}" for row in found.itertuples() if row.note == "not finished"]
-    if late:
-        about += f" No step size was finished by every seed; the smallest is shown: {', '.join(late)}."
+    unfinished = [f"{row.label} on {row.task}" for row in best.itertuples() if row.note == "not finished"]
+    if unfinished:
+        about += f" No step size was finished by every seed; the smallest is shown: {', '.join(unfinished)}."
     parts = [
         "% needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX for names with Greek letters",
-        _table(found, "task", found["lr"].map("{:g}".format), about),
+        _table(best, "task", best["lr"].map("{:g}".format), about),
     ]
-    for key, some in found.groupby("metric", sort=False):
+    for key, part in best.groupby("metric", sort=False):
         metric = str(key)
-        ends = _spread(some, ("final", "final_low", "final_high"))
-        negative = some["final_low"] < 0
+        ends = _spread(part, ("final", "final_low", "final_high"))
+        negative = part["final_low"] < 0
         mean = "mean" if higher_is_better(metric) or negative.all() else "geometric mean"
         if negative.any() and mean != "mean":
             mean += " (arithmetic if a value is negative)"
-        ended = _describe_gaps(chosen[chosen["task"].isin(some["task"])])
-        about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, some['task'], mean)} {ended}"
-        parts.append(_table(some, "task", ends, about))
-        for task in some["task"].unique():
+        ended = _describe_gaps(chosen[chosen["task"].isin(part["task"])])
+        about = f"The {in_words(metric)} at the last evaluation. {_seeds(chosen, part['task'], mean)} {ended}"
+        parts.append(_table(part, "task", ends, about))
+        for task in part["task"].unique():
             rows = frame[frame["task"] == task]
             if levels := usual_levels(rows, metric):
                 reached = bits_to_reach(rows, metric, levels, x)
@@ -79,7 +79,7 @@ def _describe_gaps(chosen: pd.DataFrame) -> str:
         for label, task, seeds in missing[["label", "task", "left_out"]].itertuples(index=False)
     ]
     return " ".join(
-        f"{about}: {'; '.join(some)}." for about, some in (("Ended early", early), ("Left out", left)) if some
+        f"{about}: {'; '.join(curves)}." for about, curves in (("Ended early", early), ("Left out", left)) if curves
     )
 
 

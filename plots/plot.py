@@ -119,7 +119,7 @@ def choose_rows(request: Mapping[str, str]) -> pd.DataFrame:
         metrics = [name for name in columns if column(name).filled_by != "trainer" and frame[name].notna().any()]
         y = require_choice("y", request["y"], metrics)
         frame = frame[frame.groupby("task")[y].transform("count") > 0]
-    stopped = frame["run"].map({one.run.id: not one.run.is_over for one in variants})
+    stopped = frame["run"].map({variant.run.id: not variant.run.is_over for variant in variants})
     return frame.assign(modelled_seconds=modelled_seconds(frame, modelled), stopped=stopped)
 
 

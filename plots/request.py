@@ -95,10 +95,10 @@ def require_folder(key: str, value: str | Path) -> Path:
 
 def require_choice(key: str, value: str, names: Iterable[Name]) -> Name:
     """Return the value if it is one of `names`. Raises UsageError otherwise."""
-    there = {str(name): name for name in names}
-    if value not in there:
-        raise UsageError(explain_unknown(f"{key}={value}: no such choice", value, there))
-    return there[value]
+    known = {str(name): name for name in names}
+    if value not in known:
+        raise UsageError(explain_unknown(f"{key}={value}: no such choice", value, known))
+    return known[value]
 
 
 def parse_positive(key: str, value: str) -> float:
@@ -145,9 +145,9 @@ def choose_variants(request: Mapping[str, str]) -> list[Variant]:
     variants = keep_ended(every)
     report_mixed_code(variants)
     shown = {variant.run.folder for variant in variants}
-    for one, run in ((one, one.run) for one in every if not one.run.is_finished):
+    for variant, run in ((variant, variant.run) for variant in every if not variant.run.is_finished):
         what = "used up to there" if run.folder in shown else "left out"
-        who = f"{one.label} on {run.task}, seed {run.seed}, lr={','.join(f'{lr:g}' for lr in one.lrs)}"
+        who = f"{variant.label} on {run.task}, seed {run.seed}, lr={','.join(f'{lr:g}' for lr in variant.lrs)}"
         print(f"{who}, is not finished (round {run.round} of {run.rounds}): {what}")
     return variants
 
@@ -155,8 +155,8 @@ def choose_variants(request: Mapping[str, str]) -> list[Variant]:
 def write(request: Mapping[str, str], usual: Path, writes: Mapping[str, Write]) -> str:
     """Write the output file that a request names, else `usual`. Returns what was written and where, in words.
 
-    The suffix decides the format. Raises UsageError for a suffix not in `writes`. It is also raised if `usual`, its
-    folder or the rows beside it are a link: one in somebody else's results may lead anywhere.
+    The suffix decides the format. Raises UsageError for a suffix not in `writes`, and if `usual`, its folder or the
+    rows beside it are a link: in somebody else's results a link may lead anywhere.
     """
     for place in (usual, usual.parent, usual.with_suffix(".csv")) if not request["out"] else ():
         if place.is_symlink() and place != Path(request["results_dir"]):

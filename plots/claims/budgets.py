@@ -155,8 +155,8 @@ class FewerBits(Check):
         if any(map(math.isnan, bests)):
             return Finding(check.NOT_DECIDABLE, f"{metric}: not measured in both")
         if max(bests) > 1 if higher_is_better(metric) else min(bests) < 0:
-            said = f"{metric} {bests[0]:.3g} and {bests[1]:.3g}"
-            return Finding(check.NOT_DECIDABLE, f"{said}: no share, and no loss with a ratio")
+            pair = f"{metric} {bests[0]:.3g} and {bests[1]:.3g}"
+            return Finding(check.NOT_DECIDABLE, f"{pair}: no share, and no loss with a ratio")
         ends = [level(curve, metric) for curve in (mine, theirs)]
         is_alike = all(_gets_as_far(metric, pair[0], pair[1], self.alike) for pair in (bests, ends))
         target = toward * max(toward * best for best in bests)
@@ -234,7 +234,7 @@ class FewerBitsTo(Check):
         return Finding(check.NOT_DECIDABLE, f"{text}, nearer than evaluations are")
 
     def _need(self, frame: pd.DataFrame) -> tuple[float, float, bool]:
-        """The least and most that a curve spends until the level, or all if it never gets there; whether it does."""
+        """The least and most that a curve spends to the level (all if it never gets there), and whether it does."""
         there = _rows_at(frame, self.metric, self.level)
         if there.empty:
             return frame[self.axis].max(), frame[self.axis].max(), False
@@ -252,7 +252,7 @@ class FewerBitsTo(Check):
 
 
 def _rows_at(frame: pd.DataFrame, metric: str, target: float) -> pd.DataFrame:
-    """The first evaluation at or beyond a level, after the one before it. A first evaluation there stands twice.
+    """The first evaluation at or beyond a level, after the one before it. A first evaluation there counts twice.
 
     No rows if the curve never gets there."""
     there = (sign(metric) * frame[metric] <= sign(metric) * target).to_numpy()

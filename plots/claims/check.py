@@ -95,9 +95,9 @@ def ratio_finding(true: bool, ratio: float, *thresholds: float) -> Finding:
 
 def combine_findings(findings: Sequence[Finding]) -> Finding:
     """Combine findings about several methods or metrics. One failure fails all."""
-    verdicts = [one.verdict for one in findings]
-    verdict = next((one for one in (FAILS, NOT_DECIDABLE) if one in verdicts), HOLDS)
-    return Finding(verdict, "; ".join(one.measured for one in findings))
+    verdicts = [finding.verdict for finding in findings]
+    verdict = next((bad for bad in (FAILS, NOT_DECIDABLE) if bad in verdicts), HOLDS)
+    return Finding(verdict, "; ".join(finding.measured for finding in findings))
 
 
 def format_ratio(ratio: float, *thresholds: float) -> str:
@@ -121,7 +121,7 @@ def format_distinct(number: float, thresholds: Sequence[float], form: str, digit
     """Format a number with this many digits, or more if rounding would move it across a threshold."""
 
     def is_so(text: float) -> bool:
-        return all(np.sign(text - one) == np.sign(number - one) for one in thresholds)
+        return all(np.sign(text - limit) == np.sign(number - limit) for limit in thresholds)
 
     return format_all_distinct([number], is_so, form, digits)[0]
 

@@ -50,7 +50,7 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
     Returns:
         A row for each claim, task and protocol, with COLUMNS.
     """
-    found, tasks = [], []
+    findings, tasks = [], []
     for task, rows in frame.groupby("task", sort=False) if claims else ():
         curves = {setting: _curves(chosen) for setting, chosen in protocols(rows).items()}
         tasks.append((task, {*rows["algorithm"]}, {*rows.dropna(axis="columns", how="all")}, curves))
@@ -64,8 +64,8 @@ def judge(frame: pd.DataFrame, claims: Sequence[Claim]) -> pd.DataFrame:
             for setting, chosen in curves.items()
         ]
         text = f"no task has all of: {', '.join(sorted(methods | metrics))}"
-        found += of_claim or [(*about, "–", BEST, NOT_DECIDABLE, text)]
-    return pd.DataFrame(found, columns=COLUMNS)
+        findings += of_claim or [(*about, "–", BEST, NOT_DECIDABLE, text)]
+    return pd.DataFrame(findings, columns=COLUMNS)
 
 
 def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -78,22 +78,22 @@ def protocols(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     methods = rows["algorithm"].nunique()
     named = {PAPERS: rows[rows["published"]]} if "published" in rows else {}
     named[BEST] = rows[rows["best"]]
-    equal = {f"{lr:.12g}": some for lr, some in rows.groupby("lr")}
-    found: dict[str, pd.DataFrame] = {}
-    for setting, some in (named | equal).items():
-        has_all = setting == BEST or some["algorithm"].nunique() == methods
-        compares = PAPERS in found or rows["best"].all()
-        is_repeated = compares and any(some.index.equals(other.index) for other in found.values())
+    equal = {f"{lr:.12g}": chosen for lr, chosen in rows.groupby("lr")}
+    kept: dict[str, pd.DataFrame] = {}
+    for setting, chosen in (named | equal).items():
+        has_all = setting == BEST or chosen["algorithm"].nunique() == methods
+        compares = PAPERS in kept or rows["best"].all()
+        is_repeated = compares and any(chosen.index.equals(other.index) for other in kept.values())
         if has_all and not is_repeated:
-            found[setting] = some
-    return found
+            kept[setting] = chosen
+    return kept
 
 
 def _curves(rows: pd.DataFrame) -> dict[Hashable, Curves]:
     """The rows of every method, sorted by round, for each seed."""
     return {
-        seed: {str(name): curve.sort_values("round") for name, curve in some.groupby("algorithm")}
-        for seed, some in rows.groupby("seed")
+        seed: {str(name): curve.sort_values("round") for name, curve in own.groupby("algorithm")}
+        for seed, own in rows.groupby("seed")
     }
 
 
@@ -121,21 +121,21 @@ def _combine_seeds(findings: Mapping[Hashable, Finding]) -> tuple[str, str]:
     """Return a verdict and the measured text from all seeds. A claim holds, or fails, if it does so in every seed.
 
     The text has a ratio's geometric mean with least and greatest, or other numbers seed by seed. If seeds disagree,
-    it names each with its verdict.
+    the text names each with its verdict.
     """
     first, *others = findings.values()
-    if any(one.verdict != first.verdict for one in others):
-        each = (f"seed {seed} {one.verdict}: {one.measured}" for seed, one in findings.items())
+    if any(finding.verdict != first.verdict for finding in others):
+        each = (f"seed {seed} {finding.verdict}: {finding.measured}" for seed, finding in findings.items())
         return NOT_DECIDABLE, "; ".join(each)
-    ratios = np.array([one.ratio for one in findings.values()], dtype=float)  # NaN where there is none
+    ratios = np.array([finding.ratio for finding in findings.values()], dtype=float)  # NaN where there is none
     if not others:
         text = first.measured
     elif not np.isnan(ratios).any():
         numbers = geometric_mean(ratios), ratios.min(), ratios.max()
         mean, low, high = (format_ratio(float(number), *first.thresholds) for number in numbers)
         text = f"{mean} ({low} to {high}, {len(ratios)} seeds)"
-    elif all(one.measured == first.measured for one in others):
+    elif all(finding.measured == first.measured for finding in others):
         text = f"{first.measured} ({len(ratios)} seeds alike)"
     else:
-        text = "; ".join(f"seed {seed}: {one.measured}" for seed, one in findings.items())
+        text = "; ".join(f"seed {seed}: {finding.measured}" for seed, finding in findings.items())
     return first.verdict, text

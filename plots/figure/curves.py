@@ -66,21 +66,21 @@ def draw(
     several = len(tasks) > 1
     with use_style():
         width = width or max(6.6, 0.5 + 1.85 * min(WIDEST, len(tasks) if several else len(rows)))
-        others = [name for name in names if not any(name in some for some in families)]
-        groups = [frame[frame["algorithm"].isin(some)] for some in [*families, *_rows(others, MOST)]]
-        blocks = [(some, *_block(some, rows, width)) for some in groups if len(some)]
+        others = [name for name in names if not any(name in family for family in families)]
+        groups = [frame[frame["algorithm"].isin(family)] for family in [*families, *_rows(others, MOST)]]
+        blocks = [(group, *_block(group, rows, width)) for group in groups if len(group)]
         heights = [height + 0.36 * (not several) for *_, height in blocks]
         figure = plt.figure(figsize=(width, sum(heights)), layout="constrained")
         places = figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for place, (some, cells, labels, columns, _) in zip(places, blocks, strict=True):
-            handles = _draw_block(place, some, cells, labels, several, width)
+        for place, (group, cells, labels, columns, _) in zip(places, blocks, strict=True):
+            handles = _draw_block(place, group, cells, labels, several, width)
             columns = math.ceil(len(handles) / math.ceil(len(handles) / columns))  # as even as possible
             place.legend(
-                handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=_letters(width)
+                handles.values(), handles.keys(), loc="outside upper center", ncols=columns, fontsize=_fontsize(width)
             )
         if not several:
             places[0].legends[0].set_title(frame["task_label"].iloc[0])
-        _share(figure)
+        _share_ranges(figure)
         for axis in figure.axes:
             places = np.unique(np.concatenate([line.get_xdata() for line in axis.get_lines()]))
             set_log_ticks(axis.xaxis, may_be_short=False)
@@ -103,10 +103,10 @@ def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[
     tasks = list(frame["task"].unique())
     across = max(1, min(WIDEST, int(width / 1.45)))
     if len(tasks) > 1 and len(panels) > 1 and not any(panel.task for panel in panels):
-        places = [[(task, panel) for task in some] for some in _rows(tasks, across) for panel in panels]
+        places = [[(task, panel) for task in row] for row in _rows(tasks, across) for panel in panels]
     else:
         places = _rows([(task, panel) for task in tasks for panel in panels if panel.shows(task)], across)
-    letter = LETTER * _letters(width) / 8
+    letter = LETTER * _fontsize(width) / 8
     longest = int((width - 0.6) / letter)
     names = frame.groupby("algorithm", sort=False)["label"].first()
     labels = {str(name): textwrap.fill(text, longest, break_on_hyphens=False) for name, text in names.items()}
@@ -118,7 +118,7 @@ def _block(frame: pd.DataFrame, panels: Sequence[Panel], width: float) -> tuple[
     return places, labels, columns, height
 
 
-def _letters(width: float) -> float:
+def _fontsize(width: float) -> float:
     """Font size of a legend in points. It is smaller for a column of a paper."""
     return 8 if width > 5 else 6
 
@@ -137,16 +137,16 @@ def _draw_block(
             _draw_panel(axis, tasks[task], panel, labels)
             handles |= {str(line.get_label()): line for line in axis.get_lines()}
             if not several or not number or cells[number - 1][1] != panel:
-                axis.set_ylabel(_in_lines(label(panel.y), 26))
+                axis.set_ylabel(_wrap(label(panel.y), 26))
             if several and not (above and above[number][0] == task):
-                axis.set_title(_in_lines(title, letters))
+                axis.set_title(_wrap(title, letters))
         for axis in row[len(cells) :]:
             axis.remove()
         above = cells
     return handles
 
 
-def _in_lines(text: str, most: int) -> str:
+def _wrap(text: str, most: int) -> str:
     """Wrap a long label. A formula, after two spaces, stays whole."""
     lines = text.replace("  ", "\n").split("\n")
     return "\n".join(line if "$" in line else textwrap.fill(line, most) for line in lines)
@@ -163,10 +163,10 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
         shown, points = curve.iloc[0], line[["x", "mean"]].to_numpy(dtype=float)
         height = _heights(line["mean"], panel).to_numpy(dtype=float)
         covers = any(
-            len(one) == len(points)
-            and np.allclose(one, points, rtol=0.01, equal_nan=True)
+            len(other) == len(points)
+            and np.allclose(other, points, rtol=0.01, equal_nan=True)
             and not (abs(before - height) > least_gap).any()
-            for one, before in drawn
+            for other, before in drawn
         )
         drawn.append((points, height))
         top = top if shown.get("diverged") else np.fmax(top, line["high"].max())
@@ -177,7 +177,7 @@ def _draw_panel(axis: Axes, frame: pd.DataFrame, panel: Panel, labels: dict[str,
             zorder=2.2 if covers else 2.1 if shown.get("front") else 2,
             linestyle=(0, dash) if line["mean"].notna().any() else "",
             marker=shown["marker"], markersize=1.7 * size if shown["marker"] == "*" else size,  # its rays are thin
-            markevery=_spread(line["x"].to_numpy(dtype=float), panel.x_scale, place / len(curves)),
+            markevery=_spaced_points(line["x"].to_numpy(dtype=float), panel.x_scale, place / len(curves)),
         )  # fmt: skip
         if shown.get("diverged") and len(line):
             end = line[["x", "mean"]].iloc[-1]
@@ -228,7 +228,7 @@ def _cut(axis: Axes, panel: Panel) -> None:
             axis.scatter(leaves, place, s=16, marker=marker, color=line.get_color(), clip_on=False, zorder=3)
 
 
-def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
+def _spaced_points(x: np.ndarray, scale: str, shift: float) -> list[int]:
     """Indices of points evenly spaced on an axis of this scale, shifted by a share of their distance."""
     if len(x) <= _MARKERS:
         return list(range(len(x)))
@@ -237,7 +237,7 @@ def _spread(x: np.ndarray, scale: str, shift: float) -> list[int]:
     return sorted({*np.searchsorted(places, at).tolist()})
 
 
-def _share(figure: Figure) -> None:
+def _share_ranges(figure: Figure) -> None:
     """Give panels of the same quantity and scale one range, unless a panel's curves would fill less than a third."""
     alike: dict[tuple, list[Axes]] = {}
     for axis in figure.axes:

@@ -43,8 +43,8 @@ def summarize_claims(findings: pd.DataFrame, figure: Figure) -> list[str]:
     """Count for each claim how often it holds, in a line at the top of a report."""
     lines = []
     for (number, statement), rows in findings.groupby(["number", "statement"], sort=False):
-        said = "; ".join(f"{name}: {count}" for name, count in tally(rows, figure).items())
-        lines.append(f"- {number}. {statement}: **{said}**.")
+        counts = "; ".join(f"{name}: {count}" for name, count in tally(rows, figure).items())
+        lines.append(f"- {number}. {statement}: **{counts}**.")
     return [*lines, ""] if lines else []
 
 
@@ -73,14 +73,14 @@ def claim_tables(findings: pd.DataFrame, figure: Figure, several_seeds: bool) ->
 
 def tally(rows: pd.DataFrame, figure: Figure) -> dict[str, str]:
     """Count how often a claim holds, for each kind of protocol under its heading."""
-    counted, kinds = {}, _kinds(rows)
+    tallies, kinds = {}, _kinds(rows)
     for kind in (kind for kind in _PROTOCOLS if kind in set(kinds)):
-        some = rows[kinds == kind]
-        counts = some["verdict"].value_counts()
-        open_ones = f", {counts[check.NOT_DECIDABLE]} not decidable" if check.NOT_DECIDABLE in counts else ""
+        group = rows[kinds == kind]
+        counts = group["verdict"].value_counts()
+        undecided = f", {counts[check.NOT_DECIDABLE]} not decidable" if check.NOT_DECIDABLE in counts else ""
         name = f"{figure.published_as if kind == claims.PAPERS else kind}{' step sizes' * (kind != claims.MEASURED)}"
-        counted[name] = f"holds in {counts.get(check.HOLDS, 0)} of {len(some)}{open_ones}"
-    return counted
+        tallies[name] = f"holds in {counts.get(check.HOLDS, 0)} of {len(group)}{undecided}"
+    return tallies
 
 
 def _kinds(findings: pd.DataFrame) -> pd.Series:

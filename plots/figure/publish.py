@@ -51,7 +51,7 @@ def rows_of(folders: Iterable[Path], figure: Figure, displays: Displays | None =
     if displays:
         looks = [{"task_label": task["label"], **look} for task, look in (displays[run.folder] for run in runs)]
         frame[[*looks[0]]] = repeat_by_row(runs, looks)
-    frame[columns] = repeat_by_row(runs, [dict(zip(columns, some, strict=True)) for some in facts])
+    frame[columns] = repeat_by_row(runs, [dict(zip(columns, values, strict=True)) for values in facts])
     if figure.times is None:
         frame["modelled_seconds"] = modelled_seconds(frame, figure.network)
     for derivation in figure.derive:
@@ -118,12 +118,12 @@ def _drawn_rows(frame: pd.DataFrame, figure: Figure) -> pd.DataFrame:
         return frame[frame["best"]]
     parts = []
     for task, rows in frame.groupby("task", sort=False):
-        label, found = rows["task_label"].iloc[0], claims.protocols(rows)
+        label, protocols = rows["task_label"].iloc[0], claims.protocols(rows)
         titles = {claims.PAPERS: f"{figure.published_as} step sizes", claims.BEST: "best step sizes"}
-        named = {name: found[name] for name in titles if name in found}
-        for name, some in named.items():
+        named = {name: protocols[name] for name in titles if name in protocols}
+        for name, part in named.items():
             apart = {"task": f"{task} · {name}", "task_label": f"{label}\n{titles[name]}"} if len(named) > 1 else {}
-            parts.append(some.assign(**apart))
+            parts.append(part.assign(**apart))
     return pd.concat(parts)
 
 
@@ -149,7 +149,7 @@ def _introduction(figure: Figure, judged: pd.DataFrame, tried: pd.DataFrame) -> 
 def print_tallies(findings: pd.DataFrame, figure: Figure, console: Console) -> None:
     """Print how often each claim holds."""
     claims = findings.groupby(["number", "statement"], sort=False)
-    tallies = [{"claim": number} | markdown.tally(some, figure) | {"": text} for (number, text), some in claims]
+    tallies = [{"claim": number} | markdown.tally(rows, figure) | {"": text} for (number, text), rows in claims]
     heads = dict.fromkeys(head for tally in tallies for head in tally if head)
     tables.print_table(
         console, [*heads, ""], [[str(tally.get(head, "–")) for head in (*heads, "")] for tally in tallies]
@@ -174,35 +174,35 @@ def _caption(figure: Figure, shown: pd.DataFrame, tried: pd.DataFrame) -> str:
     for word, stopped in (("Diverged", False), ("Stopped", True)):
         if ends := list_early_ends(shown, stopped):
             curves.append(f"{word}: {', '.join(ends)}.")
-    said = re.sub(r"(?<=\d)e-0(?=\d)", "e-", "\n".join([" ".join(about), " ".join(curves)]))  # 1e-05 to 1e-5
-    return f"{figure.note}\n{said}" if figure.note else said
+    text = re.sub(r"(?<=\d)e-0(?=\d)", "e-", "\n".join([" ".join(about), " ".join(curves)]))  # 1e-05 to 1e-5
+    return f"{figure.note}\n{text}" if figure.note else text
 
 
 def _step_sizes(figure: Figure, tried: pd.DataFrame) -> list[str]:
     if figure.step_size != "best":
         return [f"All methods with step size {figure.step_size:g}."]
     if not _has_selection(tried):
-        by_step_size = any(isinstance(one, ByStepSize) for one in figure.derive)
+        by_step_size = any(isinstance(derivation, ByStepSize) for derivation in figure.derive)
         return ["A curve for each step size." if by_step_size else "Each method with the one step size it was given."]
-    said = [f"{'Best is' if figure.published else 'Each method with'} {_rule(figure, tried)}."]
+    sentences = [f"{'Best is' if figure.published else 'Each method with'} {_rule(figure, tried)}."]
     if edge := find_edges(tried):
         methods = len(tried.drop_duplicates(["task", "algorithm"]))
-        said.append(f"On the edge of what was tried: {len(edge)} of {methods} best step sizes.")
-    return said
+        sentences.append(f"On the edge of what was tried: {len(edge)} of {methods} best step sizes.")
+    return sentences
 
 
 def _describe_cuts(figure: Figure, shown: pd.DataFrame) -> list[str]:
     """Say which quantities go on beyond their panels, and which methods a logarithmic axis cannot show."""
-    said = []
+    sentences = []
     for panel in figure.rows:
         there, name = shown[shown["task"].map(panel.shows)], in_words(panel.y)
         if panel.y_max is not None and there[panel.y].max() > panel.y_max:
-            said.append(f"The {name} goes on above {panel.y_max:g}.")
+            sentences.append(f"The {name} goes on above {panel.y_max:g}.")
         if panel.y_min is not None and there[panel.y].min() < panel.y_min:
-            said.append(f"The {name} goes on below {panel.y_min:g}.")
+            sentences.append(f"The {name} goes on below {panel.y_min:g}.")
         if panel.y_scale == "log":
-            said.append(describe_hidden(there, panel.y))
-    return list(dict.fromkeys(filter(None, said)))
+            sentences.append(describe_hidden(there, panel.y))
+    return list(dict.fromkeys(filter(None, sentences)))
 
 
 def _note(figure: Figure, shown: pd.DataFrame) -> str:

@@ -75,14 +75,14 @@ class Figure(Options):
         times: modelled seconds over bandwidth, in place of rows.
         network: the network of modelled seconds.
         select: the metric that chooses a method's best step size; empty for the task's own.
-        step_size: the one that is drawn.
+        step_size: the step size to draw.
         note: a remark that marks the figure.
         needs: requirements of its runs, shown to those who run a smaller budget.
         published: each algorithm's published step size, a second protocol besides best step sizes.
         published_as: the name of this protocol in panels and tables.
         families: algorithms drawn together, in panels of their own.
         held_out: the seed that chooses the best step sizes. Nothing is judged on it.
-        trial_share: the share of the rounds that runs on that seed have.
+        trial_share: the share of the rounds that runs on that seed take.
         trial_overrides: overrides of the runs on that seed.
         seeds: the judged seeds, with `held_out`.
     """

@@ -31,13 +31,13 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFr
     times = figure.times
     assert times is not None
     lines = model_lines(frame, times, figure.network)
-    said = f"{in_words(times.metric)} {times.level:g}"
+    goal = f"{in_words(times.metric)} {times.level:g}"
     picture = curves.draw(
         lines, [Panel(x="bandwidth", y="seconds_to_level", x_scale="log")], _note(frame, lines, figure)
     )
     for axis in picture.axes:
         if axis.get_ylabel():
-            axis.set_ylabel(f"modelled seconds to\n{said}")
+            axis.set_ylabel(f"modelled seconds to\n{goal}")
     curves.save(picture, target / f"{figure.name}.pdf", target / f"{figure.name}.png")
     rounds = read_measured(ROOT / times.measured) if times.measured else None
     caption = f"{figure.title}. {_caption(frame, times, figure.network)}"
@@ -46,7 +46,7 @@ def report(frame: pd.DataFrame, figure: Figure, target: Path) -> tuple[pd.DataFr
     write_csv(lines[names], target / "lines.csv", float_format="%.6g")
     published = (frame["lr"] == frame["algorithm"].map(figure.published)).all()
     findings = _judge(lines, rounds, figure, claims.PAPERS if published else claims.BEST)
-    return findings, caption, [*_paying_table(lines), *_basis_table(frame, times, said)]
+    return findings, caption, [*_paying_table(lines), *_basis_table(frame, times, goal)]
 
 
 def model_lines(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataFrame:
@@ -63,19 +63,19 @@ def model_lines(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataF
         for topology in times.topologies
         for bandwidth in (10.0 ** exponents.round(9)).tolist()
     ]
-    found = seconds_to(frame, times.metric, times.level, networks)
+    lines = seconds_to(frame, times.metric, times.level, networks)
     looks = frame.drop_duplicates(["task", "algorithm"])[["task", "algorithm", "task_label", "color", "marker"]]
-    found = found.merge(looks, on=["task", "algorithm"])
-    several, of = found["task"].nunique() > 1, found["workers"].astype(str) + " workers"
-    form = ", " + found["form"].str.replace("_", "-")
-    return found.assign(
-        method=found["algorithm"],
-        task=found["task"] + ", " + of,
-        task_label=found["task_label"] + "\n" + of if several else of,
-        algorithm=found["algorithm"] + form,
-        label=found["label"] + form,
-        dash=found.groupby(["task", "algorithm"])["form"].transform(lambda form: pd.factorize(form)[0]),
-        round=found.groupby(["task", "algorithm", "form", "workers"]).cumcount(),
+    lines = lines.merge(looks, on=["task", "algorithm"])
+    several, workers = lines["task"].nunique() > 1, lines["workers"].astype(str) + " workers"
+    form = ", " + lines["form"].str.replace("_", "-")
+    return lines.assign(
+        method=lines["algorithm"],
+        task=lines["task"] + ", " + workers,
+        task_label=lines["task_label"] + "\n" + workers if several else workers,
+        algorithm=lines["algorithm"] + form,
+        label=lines["label"] + form,
+        dash=lines.groupby(["task", "algorithm"])["form"].transform(lambda form: pd.factorize(form)[0]),
+        round=lines.groupby(["task", "algorithm", "form", "workers"]).cumcount(),
         seed=0,  # one curve, the mean over seeds
     )
 
@@ -83,10 +83,10 @@ def model_lines(frame: pd.DataFrame, times: Times, network: Network) -> pd.DataF
 def _note(frame: pd.DataFrame, lines: pd.DataFrame, figure: Figure) -> str:
     """The text inside the picture: the runs behind the rounds, and the methods that never reach the level."""
     seeds = f"seed{'s' * has_several_seeds(frame)} {join_sorted(frame['seed'])}"
-    said = f"Rounds of runs with {join_sorted(frame['workers'])} workers, {seeds}."
+    text = f"Rounds of runs with {join_sorted(frame['workers'])} workers, {seeds}."
     never = lines.groupby("label", sort=False)["seconds_to_level"].agg(lambda seconds: seconds.isna().all())
-    said += f" {', '.join(never[never].index)}: never at the level." if never.any() else ""
-    return f"{figure.note}. {said}" if figure.note else said
+    text += f" {', '.join(never[never].index)}: never at the level." if never.any() else ""
+    return f"{figure.note}. {text}" if figure.note else text
 
 
 def _caption(frame: pd.DataFrame, times: Times, network: Network) -> str:
@@ -110,47 +110,47 @@ def _judge(lines: pd.DataFrame, rounds: pd.DataFrame | None, figure: Figure, pro
     panels = lines.assign(algorithm=lines["method"], best=True, lr=math.nan)
     parts = [claims.judge(panels, of_times).assign(step_size=protocol)]
     if rounds is not None:
-        found = claims.judge(rounds.assign(best=True, lr=math.nan), of_rounds)
-        parts.append(found.assign(step_size=claims.MEASURED))
+        findings = claims.judge(rounds.assign(best=True, lr=math.nan), of_rounds)
+        parts.append(findings.assign(step_size=claims.MEASURED))
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def _paying_table(lines: pd.DataFrame) -> list[str]:
-    found = paying_range(lines).reset_index()
-    if found.empty:
+    ranges = paying_range(lines).reset_index()
+    if ranges.empty:
         return []
     least, most = lines["bandwidth"].min(), lines["bandwidth"].max()
-    ends = found[["least", "greatest"]].map(lambda place: f"{float(f'{place:.2g}'):g}")
-    found["cell"] = ends.agg(" to ".join, axis=1).where(found["least"].notna(), "–")
+    ends = ranges[["least", "greatest"]].map(lambda place: f"{float(f'{place:.2g}'):g}")
+    ranges["cell"] = ends.agg(" to ".join, axis=1).where(ranges["least"].notna(), "–")
     return [
         "## Where compression pays", "",
         f"At how many Mbit/s, of {least:g} to {most:g}, a compressed method is faster than all uncompressed ones.",
         "A dash: at none.", "",
-        *markdown.cross_table(found.assign(method=found["label"]), "method", "task"), "",
+        *markdown.cross_table(ranges.assign(method=ranges["label"]), "method", "task"), "",
     ]  # fmt: skip
 
 
-def _basis_table(frame: pd.DataFrame, times: Times, said: str) -> list[str]:
+def _basis_table(frame: pd.DataFrame, times: Times, goal: str) -> list[str]:
     """A table with a row for each task and method: computing (ms) and bits per round, and rounds to the level.
 
     Cells have the least and the greatest over step sizes and seeds."""
-    found = []
+    cells = []
     for (task, _), rows in frame.groupby(["task", "algorithm"], sort=False):
         ends = rows.sort_values("round").drop_duplicates(["lr", "seed"], keep="last")
         there = first_rows_at(rows, times.metric, times.level)
         costs = 1e3 * worker_seconds(ends) / ends["round"], ends["bits"] / ends["round"], there["round"]
         seeds = f"{there['seed'].nunique()} of {rows['seed'].nunique()}"
-        found.append([task, rows["label"].iloc[0], *map(_span, costs), seeds])
+        cells.append([task, rows["label"].iloc[0], *map(_span, costs), seeds])
     heads = [
         "task",
         "method",
         "computing of a worker, ms a round",
         "bits a round",
-        f"rounds to {said}",
+        f"rounds to {goal}",
         "seeds there",
     ]
     about = "The least and the greatest over seeds and step sizes, as recorded."
-    return ["## Measured costs", "", about, "", *markdown.row_table(heads, found)]
+    return ["## Measured costs", "", about, "", *markdown.row_table(heads, cells)]
 
 
 def _span(values: Iterable[float]) -> str:
@@ -164,10 +164,10 @@ def read_measured(path: Path) -> pd.DataFrame:
 
     Each number of nodes and latency becomes a task, each label and form an algorithm. `seconds_of_round` is measured.
     `modelled` is missing if there is no model."""
-    found = pd.read_csv(path).fillna({"form": ""}).sort_values(["nodes", "latency", "bandwidth"], kind="stable")
-    names = found["label"].str.cat(found["form"], sep=", ").str.removesuffix(", ")
-    tasks = [f"{nodes:g} nodes, {1e3 * seconds:g} ms" for nodes, seconds in found[["nodes", "latency"]].to_numpy()]
-    found = found.assign(
-        bandwidth=found["bandwidth"] / 1e6, seconds_of_round=found["seconds"], task=tasks, algorithm=names, seed=0
+    rounds = pd.read_csv(path).fillna({"form": ""}).sort_values(["nodes", "latency", "bandwidth"], kind="stable")
+    names = rounds["label"].str.cat(rounds["form"], sep=", ").str.removesuffix(", ")
+    tasks = [f"{nodes:g} nodes, {1e3 * seconds:g} ms" for nodes, seconds in rounds[["nodes", "latency"]].to_numpy()]
+    rounds = rounds.assign(
+        bandwidth=rounds["bandwidth"] / 1e6, seconds_of_round=rounds["seconds"], task=tasks, algorithm=names, seed=0
     )
-    return found.assign(round=found.groupby(["task", "algorithm"]).cumcount())
+    return rounds.assign(round=rounds.groupby(["task", "algorithm"]).cumcount())
