@@ -21,8 +21,8 @@ LEAST = 5
 
 
 class BitsClaim(Options):
-    """`subject` needs at least `times` fewer bits than `reference`; with `within`, `times` up to this factor. With
-    `times: 1` equal bits fail."""
+    """`subject` needs at least `times` fewer bits than `reference`. With `within` the ratio is `times` up to this
+    factor. With `times: 1` equal bits fail."""
 
     number: Annotated[str, BeforeValidator(str)]
     statement: str
@@ -34,15 +34,15 @@ class BitsClaim(Options):
 
 def judge(levels: Levels, claims: Iterable[BitsClaim]) -> pd.DataFrame:
     """Judge every claim on each task and level with runs of both its entries. Returns COLUMNS."""
-    found, claims = [], list(claims)
+    findings, claims = [], list(claims)
     for level, (_, needs) in enumerate(levels, start=1):
-        for task, some in needs.items():
-            bits, is_bound = statistics.average_tasks(some)
+        for task, runs in needs.items():
+            bits, is_bound = statistics.average_tasks(runs)
             for claim in claims:
                 if {claim.subject, claim.reference} <= set(bits):
-                    said = _decide(claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound)))
-                    found.append((claim.number, claim.statement, task, level, *said))
-    return pd.DataFrame(found, columns=COLUMNS)
+                    finding = _decide(claim, *(table[[claim.subject, claim.reference]] for table in (bits, is_bound)))
+                    findings.append((claim.number, claim.statement, task, level, *finding))
+    return pd.DataFrame(findings, columns=COLUMNS)
 
 
 def _decide(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tuple[str, str]:
@@ -63,7 +63,7 @@ def _decide(claim: BitsClaim, bits: pd.DataFrame, is_bound: pd.DataFrame) -> tup
     is_equal = low == high == least == 1
     fails = high < least or low > most or is_equal
     verdict = HOLDS if least < low and high <= most else FAILS if fails else NOT_DECIDABLE
-    texts = [format_distinct(float(f"{one:.12g}"), (least, most), ".{}g", 2) for one in (mean, low, high)]
+    texts = [format_distinct(float(f"{ratio:.12g}"), (least, most), ".{}g", 2) for ratio in (mean, low, high)]
     numbers = [f"{float(text):.12g}" if np.isfinite(float(text)) else "–" for text in texts]
     bound = "> " if theirs_missed else ""
     return verdict, f"{bound}{numbers[0]} times [{numbers[1]}, {numbers[2]}]"

@@ -25,21 +25,21 @@ def dots(ranking: pd.DataFrame) -> Figure:
     The entry with the fewest bits to the hardest level is on top. If some seed missed the level, a hollow arrow marks
     the lower bound.
     """
-    tasks, hardest = _parts(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
+    tasks, hardest = _by_task(ranking), ranking[ranking["level"] == ranking["level"].max()].drop_duplicates("entry")
     names = {name: place for place, name in enumerate(hardest["entry"])}
     with curves.use_style():
-        beside = 0.2 + curves.LETTER * hardest["label"].str.len().max()
-        size = (beside + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
+        label_width = 0.2 + curves.LETTER * hardest["label"].str.len().max()
+        size = (label_width + max(1.8, 5.2 / len(tasks)) * len(tasks), 1.3 + _LINE * len(names))
         figure, axes = plt.subplots(1, len(tasks), sharey=True, squeeze=False, figsize=size, layout="constrained")
         for axis, (task, rows) in zip(axes[0], tasks.items(), strict=True):
             shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, rows["level"].nunique()))
-            for (_, some), shade in zip(rows.groupby("level"), shades, strict=True):
-                y, is_there = some["entry"].map(names), some["reached"] == some["runs"]
-                high = some["bits_high"].where(is_there, some["bits"])
-                axis.hlines(y, some["bits_low"], high, color=shade, linewidth=1.4)
-                axis.plot(some["bits"][is_there], y[is_there], "o", color=shade, label=f"{some['target'].iloc[0]:g}")
+            for (_, own), shade in zip(rows.groupby("level"), shades, strict=True):
+                y, is_there = own["entry"].map(names), own["reached"] == own["runs"]
+                high = own["bits_high"].where(is_there, own["bits"])
+                axis.hlines(y, own["bits_low"], high, color=shade, linewidth=1.4)
+                axis.plot(own["bits"][is_there], y[is_there], "o", color=shade, label=f"{own['target'].iloc[0]:g}")
                 hollow = {"fillstyle": "none", "markeredgewidth": 0.9, "markeredgecolor": shade}
-                axis.plot(some["bits"][~is_there], y[~is_there], ">", **hollow)
+                axis.plot(own["bits"][~is_there], y[~is_there], ">", **hollow)
             axis.set(xscale="log", xlabel=in_words("bits"))
             curves.set_log_ticks(axis.xaxis)
             above = f"{task}\n{in_words(rows['metric'].iloc[0])}"
@@ -62,7 +62,7 @@ def front(ranking: pd.DataFrame) -> Figure:
 
     A line joins the entries that no other entry beats in both. Their names stand below, by number.
     """
-    tasks = _parts(ranking)
+    tasks = _by_task(ranking)
     with curves.use_style():
         across, down = min(2, len(tasks)), math.ceil(len(tasks) / 2)
         listed = ranking[ranking["front"].eq(True)].drop_duplicates(["task", "entry"])
@@ -109,5 +109,5 @@ def entry_curves(frame: pd.DataFrame, goals: Goals) -> Figure:
     return curves.draw(shown, panels, f"{note} Crosses: a seed diverged. Arrows: the curve leaves the panel.")
 
 
-def _parts(ranking: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def _by_task(ranking: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {str(task): rows for task, rows in ranking[ranking["metric"].notna()].groupby("task", sort=False)}

@@ -45,7 +45,7 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
                 if alike[one] != alike[other]:
                     pairs[str(part), alike[one], alike[other]].append((one, other))
     tasks = [statistics.average_tasks(rows) for _, rows in needs.groupby("task")]
-    found = []
+    rows = []
     for (part, one, other), names in pairs.items():
         logs, alone, cases = [], [0, 0], 0
         for bits, is_bound in tasks:
@@ -59,16 +59,16 @@ def effects(needs: pd.DataFrame, parts: pd.DataFrame) -> pd.DataFrame:
                     alone[1] += bool(reach[theirs] and misses[mine])
                     cases += 1
         mean = np.exp(np.mean(logs or [[np.nan]], axis=0))
-        found.append((part, one, other, cases, len(logs), *alone, *statistics.geometric_interval(mean)))
-    return pd.DataFrame(found, columns=COLUMNS[1:])
+        rows.append((part, one, other, cases, len(logs), *alone, *statistics.geometric_interval(mean)))
+    return pd.DataFrame(rows, columns=COLUMNS[1:])
 
 
 def effects_by_level(frame: pd.DataFrame, levels: Levels) -> pd.DataFrame:
     """Return `effects` at each level of a track. Columns `part.…` of the rows have the parts."""
     parts = frame.filter(like="part.").groupby(frame["algorithm"]).first().rename(columns=lambda name: name[5:])
     needs = [pd.concat(each.values()) for _, each in levels]
-    found = [effects(one, parts).assign(level=level) for level, one in enumerate(needs, start=1)]
-    return pd.concat(found, ignore_index=True)[COLUMNS]
+    tables = [effects(rows, parts).assign(level=level) for level, rows in enumerate(needs, start=1)]
+    return pd.concat(tables, ignore_index=True)[COLUMNS]
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -84,20 +84,20 @@ def draw(table: pd.DataFrame) -> Figure:
         size = (3 + 4 * columns, 1.1 + 0.28 * down)
         figure, axes = plt.subplots(1, columns, sharex=True, squeeze=False, figsize=size, layout="constrained")
         shades = plt.get_cmap("Blues")(np.linspace(0.4, 1, table["level"].nunique()))
-        for axis, (_, some) in zip(axes[0], table.assign(y=number % down).groupby(number // down), strict=True):
+        for axis, (_, column) in zip(axes[0], table.assign(y=number % down).groupby(number // down), strict=True):
             for level, shade in zip(sorted(table["level"].unique()), shades, strict=True):
-                rows = some[some["level"] == level]
+                rows = column[column["level"] == level]
                 axis.hlines(rows["y"], rows["low"], rows["high"], color=shade, linewidth=1.4)
                 axis.plot(rows["times"], rows["y"], "o", color=shade, label=f"level {level}")
-            said = []
-            for _, rows in some.groupby(KEYS, sort=False):
+            lines = []
+            for _, rows in column.groupby(KEYS, sort=False):
                 part, one, other = rows[KEYS].iloc[0]
                 alone = [names[value] for value, name in zip((one, other), ALONE, strict=True) if rows[name].any()]
                 if rows["times"].isna().all() and len(alone) == 1:
-                    axis.text(1, len(said), f" only {alone[0]} gets there", va="center", fontsize=7)
-                said.append(textwrap.fill(f"{part}: {names[one]} → {names[other]}", 60))
+                    axis.text(1, len(lines), f" only {alone[0]} gets there", va="center", fontsize=7)
+                lines.append(textwrap.fill(f"{part}: {names[one]} → {names[other]}", 60))
             axis.axvline(1, color="#999999", linewidth=0.8)
-            axis.set_yticks(range(len(said)), said, fontsize=6)
+            axis.set_yticks(range(len(lines)), lines, fontsize=6)
             axis.set(xscale="log", xlabel="times fewer bits with the second", ylim=(down - 0.4, -0.6))
             axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
             axis.xaxis.set_major_formatter("{x:g}")
@@ -111,13 +111,13 @@ def _names(values: Iterable[str]) -> dict[str, str]:
     kinds = defaultdict(list)
     for value in values:
         kinds[_kind(value)].append(value)
-    found = {}
+    names = {}
     for kind, alike in kinds.items():
         options = {value: re.findall(r"\w+=[^,()]+", value) for value in alike}
         for value, mine in options.items():
             own = [word for word in mine if not all(word in theirs for theirs in options.values())]
-            found[value] = f"{kind}({', '.join(own)})" if own else kind
-    return found
+            names[value] = f"{kind}({', '.join(own)})" if own else kind
+    return names
 
 
 def _kind(value: str) -> str:

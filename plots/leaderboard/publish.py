@@ -50,9 +50,9 @@ def publish(
     (target / "ranking.tex").write_text(_latex(name, ranking))
     matplotlib.use("Agg")
     pictures = {"bits": draw.dots(ranking), "front": draw.front(ranking), "curves": draw.entry_curves(frame, goals)}
-    told = table[table[["both", *effects.ALONE]].any(axis=1)]
-    if not told.empty:
-        pictures["effects"] = effects.draw(told)
+    comparable = table[table[["both", *effects.ALONE]].any(axis=1)]
+    if not comparable.empty:
+        pictures["effects"] = effects.draw(comparable)
     for key, picture in pictures.items():
         curves.save(picture, target / f"{key}.pdf", target / f"{key}.png")
     (target / "ranking.html").write_text(_page(name, ranking, [target / f"{key}.png" for key in pictures]))
@@ -67,14 +67,14 @@ def _page(name: str, ranking: pd.DataFrame, pictures: Sequence[Path]) -> str:
     figure = (
         '<figure><img alt="{}" src="data:image/png;base64,{}">\n<figcaption class="note">{}</figcaption></figure>'
     )
-    content = [(one.stem, base64.b64encode(one.read_bytes()).decode(), CAPTIONS[one.stem]) for one in pictures]
+    content = [(file.stem, base64.b64encode(file.read_bytes()).decode(), CAPTIONS[file.stem]) for file in pictures]
     parts = {
         "title": html.escape(f"Bits to target: {name}"),
         "summary": f"{ranking['entry'].nunique()} entries. docs/leaderboard.md explains the comparison.",
         "style": STYLE.read_text(),
         "table": shown.to_html(index=False, border=0),
         "filters": json.dumps(FILTERS),
-        "figures": "\n".join(figure.format(*one) for one in content),
+        "figures": "\n".join(figure.format(*words) for words in content),
     }
     template = Path(__file__).with_name("page.html").read_text()
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)

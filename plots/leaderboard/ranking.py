@@ -61,28 +61,28 @@ def rank(frame: pd.DataFrame, goals: Goals, levels: Levels, seeds: int) -> tuple
     for level, (targets, needs) in enumerate(levels, start=1):
         together = pd.concat(needs.values())
         compared = statistics.compare(together)
-        for task, some in {ALL: together, **needs}.items():
-            rows = _costs(some, facts, seeds).assign(level=level, task=task, target=targets.get(task))
+        for task, runs in {ALL: together, **needs}.items():
+            rows = _costs(runs, facts, seeds).assign(level=level, task=task, target=targets.get(task))
             rows["missed"] = seeds * (len(needs) if task == ALL else 1) - rows["reached"]
             names = rows.index[rows["missed"] == 0]
             rows["rank"] = statistics.ranks(compared, names if task == ALL else [])
             parts.append(rows.sort_values(["rank", "missed", "bits"], kind="stable"))
         pairs.append(compared.assign(level=level))
-    found = (
+    ranking = (
         pd.concat(parts).rename_axis("entry").reset_index().merge(pd.concat(ends), how="left", on=["task", "entry"])
     )
     first = ["level", "task", "rank", "entry", "label", "bits", "bits_low", "bits_high", "reached", "runs"]
-    return found[[*first, *found.columns.difference(first, sort=False)]], pd.concat(pairs, ignore_index=True)
+    return ranking[[*first, *ranking.columns.difference(first, sort=False)]], pd.concat(pairs, ignore_index=True)
 
 
 def needs_by_level(frame: pd.DataFrame, goals: Goals) -> Levels:
     """The levels of all tasks with rows. Raises ValueError if one is reached before anything is sent."""
-    rows, found = {str(task): some for task, some in frame.groupby("task")}, []
+    rows, result = {str(task): own for task, own in frame.groupby("task")}, []
     for place in range(max(len(levels) for task, (_, levels) in goals.items() if task in rows)):
         targets = {task: levels[place] for task, (_, levels) in goals.items() if task in rows and place < len(levels)}
         needs = {task: statistics.needs(rows[task], goals[task][0], target) for task, target in targets.items()}
-        found.append((targets, needs))
-    return found
+        result.append((targets, needs))
+    return result
 
 
 def _costs(needs: pd.DataFrame, facts: pd.DataFrame, seeds: int) -> pd.DataFrame:
@@ -138,6 +138,6 @@ def in_words(ranking: pd.DataFrame) -> pd.DataFrame:
     seconds = {name.replace("seconds_", "s ").replace("_", " × "): number(ranking[name]) for name in NETWORKS}
     label = ranking["label"].where(ranking["note"] == "", ranking["label"] + " *")
     found = {"rank": rank, "entry": label, "bits": spread.where(is_there, "> " + bits)}
-    there = ranking["reached"].astype(str) + "/" + ranking["runs"].astype(str)
-    found |= {"reached": there, "rounds": number(ranking["round"]), "gradients": number(ranking["gradient_calls"])}
+    reached = ranking["reached"].astype(str) + "/" + ranking["runs"].astype(str)
+    found |= {"reached": reached, "rounds": number(ranking["round"]), "gradients": number(ranking["gradient_calls"])}
     return pd.DataFrame({**found, **times, **seconds})

@@ -30,7 +30,7 @@ AHEAD, TIE = "ahead", "tie"
 def needs(frame: pd.DataFrame, metric: str, level: float) -> pd.DataFrame:
     """The row of each curve's first evaluation at or beyond a level, indexed by task, algorithm and seed.
 
-    Columns are those of `frame`. They are missing if the curve ended early or never reached the level. Two are new:
+    It has the columns of `frame`, missing if the curve ended early or never reached the level. Two columns are new:
     `spent` has all bits of the run, and `digest` a hash of the metric's values. A missing `gradient_calls` means one
     gradient per worker and round.
     Raises ValueError for a level that is reached before anything is sent.
@@ -91,11 +91,11 @@ def signed_rank(differences: np.ndarray) -> tuple[float, int]:
     Differences of 0, up to rounding, are left out. scipy.stats.wilcoxon has no exact p for more than 13 differences
     with ties, which are usual here.
     """
-    found = np.round(differences, 12)
-    found = found[found != 0]
-    ranks = np.round(2 * stats.rankdata(np.abs(found))).astype(int)  # ties have halves
+    kept = np.round(differences, 12)
+    kept = kept[kept != 0]
+    ranks = np.round(2 * stats.rankdata(np.abs(kept))).astype(int)  # ties have halves
     chances = _chances(tuple(sorted(ranks.tolist())))
-    positive, negative = int(ranks[found > 0].sum()), int(ranks[found < 0].sum())
+    positive, negative = int(ranks[kept > 0].sum()), int(ranks[kept < 0].sum())
     return min(1.0, 2 * float(chances[: min(positive, negative) + 1].sum())), int(np.sign(positive - negative))
 
 
@@ -150,10 +150,10 @@ def least_pairs(tests: int) -> int:
 
 
 def ranks(compared: pd.DataFrame, names: Iterable[str]) -> pd.Series:
-    """The rank of every name: 1 plus the number of these entries that are ahead. Empty if no pair can be told."""
-    some = compared[compared[["one", "other"]].isin(list(names)).all(axis=1)]
-    losers = some["one"].where(some["winner"] != some["one"], some["other"])[some["verdict"] == AHEAD]
-    verdicts = (compared if some.empty else some)["verdict"]  # a name alone: the track may have too few runs
+    """The rank of every name: 1 plus the number of these entries that are ahead. Empty if no pair is decidable."""
+    own = compared[compared[["one", "other"]].isin(list(names)).all(axis=1)]
+    losers = own["one"].where(own["winner"] != own["one"], own["other"])[own["verdict"] == AHEAD]
+    verdicts = (compared if own.empty else own)["verdict"]  # a name alone: the track may have too few runs
     can_tell = verdicts.empty or (verdicts != NOT_DECIDABLE).any()
     return 1 + losers.value_counts().reindex(list(names) if can_tell else [], fill_value=0).astype("Int64")
 
@@ -177,12 +177,12 @@ def messages(frame: pd.DataFrame) -> pd.DataFrame:
     numbers = rows["d"] * rows["round"]
     rows = rows.assign(up=rows["bits_up"] / numbers, down=rows["bits_down"] / numbers)
     rows["whole"] = rows[["up", "down"]].eq(32).all(axis=1).groupby([rows[key] for key in CURVE]).cummin()
-    for name, some in rows.groupby("algorithm"):
-        ways = [way for way in ("up", "down") if some[way].iloc[-1] < 32]
-        until = some.loc[some["whole"], "round"].max()
-        share = until / some["planned_rounds"].max() if ways and until > 1 else 0.0
-        is_even = some[["up", "down"]].eq(some["up"].iloc[0]).all(axis=None)
-        skips = "stages" in some and (some["stages"] < 1).any()
-        width = some["up"].iloc[0] if is_even and not skips else np.nan
+    for name, own in rows.groupby("algorithm"):
+        ways = [way for way in ("up", "down") if own[way].iloc[-1] < 32]
+        until = own.loc[own["whole"], "round"].max()
+        share = until / own["planned_rounds"].max() if ways and until > 1 else 0.0
+        is_even = own[["up", "down"]].eq(own["up"].iloc[0]).all(axis=None)
+        skips = "stages" in own and (own["stages"] < 1).any()
+        width = own["up"].iloc[0] if is_even and not skips else np.nan
         found[name] = width, " and ".join(ways) or "none", share
     return pd.DataFrame.from_dict(found, orient="index", columns=["width", "compressed", "warm_up"])

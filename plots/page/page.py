@@ -86,19 +86,19 @@ def page_data(
         return content | {name: [] for name in ("runs", "methods", "curves", "settings")}
     frame = variant_rows(shown)
     frame = frame.assign(modelled_seconds=modelled_seconds(frame, network))
-    metrics = {one.run.folder: [name for name in one.run.rows if column(name).is_measured] for one in shown}
-    names = dict.fromkeys(name for some in metrics.values() for name in some)
+    metrics = {each.run.folder: [name for name in each.run.rows if column(name).is_measured] for each in shown}
+    names = dict.fromkeys(name for own in metrics.values() for name in own)
     columns = {name: frame[name].to_numpy() for name in ("lr", *AXES, *names)}
     parts: dict = frame.groupby(["task", "algorithm", "run", "lr"]).indices
-    settings, lists, every = facets(one.run for one in shown), _Lists(), []
+    settings, lists, every = facets(variant.run for variant in shown), _Lists(), []
     set_to: dict = settings.to_dict("index")
-    for one in shown:
-        place, keys = one.run.folder, [(one.run.task, one.name, one.run.id, lr) for lr in one.lrs]
+    for variant in shown:
+        place, keys = variant.run.folder, [(variant.run.task, variant.name, variant.run.id, lr) for lr in variant.lrs]
         there = [(float(key[-1]), parts[key]) for key in keys if key in parts]
         trials = {lr: {name: values[places] for name, values in columns.items()} for lr, places in there}
-        mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing one is NaN
+        mine = {key: value for key, value in set_to[place].items() if value == value}  # a missing value is NaN
         about = {"settings": mine, "href": _href(place, seen_from)}
-        every.append(_run(one, trials, metrics[place], lists) | about)
+        every.append(_run(variant, trials, metrics[place], lists) | about)
     about_x = {**describe_axes(frame), "modelled_seconds": f"Modelled: {network.in_words()}."}
     return content | {
         "notices": _notices(variants, shown, len(runs), frame),
@@ -155,21 +155,21 @@ def thin_evaluations(length: int) -> np.ndarray:
 
 def _notices(variants: Sequence[Variant], shown: Sequence[Variant], runs: int, frame: pd.DataFrame) -> list[str]:
     """Notices about unfinished, older and thinned runs."""
-    shown_folders = {one.run.folder for one in shown}
+    shown_folders = {variant.run.folder for variant in shown}
     unfinished = [
         f"{run.task}, {run.algorithm}, seed {run.seed}: {run.state}, round {run.round} of {run.rounds}"
         f"{'' if run.folder in shown_folders else ', left out'}."
-        for run in (one.run for one in variants)
+        for run in (variant.run for variant in variants)
         if not run.is_finished
     ]
-    some = " ".join([*unfinished[:5], *["…"] * (len(unfinished) > 5)])
+    first = " ".join([*unfinished[:5], *["…"] * (len(unfinished) > 5)])
     counts = f"Runs that are not finished: {len(unfinished)}; left out: {len(variants) - len(shown)}."
-    said = [f"{counts} {some}"] if unfinished else []
+    notices = [f"{counts} {first}"] if unfinished else []
     if older := runs - len(variants):
-        said.append(f"Older runs with the settings of later ones, left out: {older}.")
+        notices.append(f"Older runs with the settings of later ones, left out: {older}.")
     if (frame.groupby(["task", "algorithm", "run", "lr"]).size() > MOST).any():
-        said.append(f"Lines are drawn through {MOST} evaluations at most. The table of bits counts all.")
-    return said
+        notices.append(f"Lines are drawn through {MOST} evaluations at most. The table of bits counts all.")
+    return notices
 
 
 def _tasks(frame: pd.DataFrame, metrics: Iterable[str]) -> list[dict]:

@@ -57,12 +57,12 @@ def metric_of(frame: pd.DataFrame) -> str | None:
 
 def rule_in_words(frame: pd.DataFrame, metric: str = "") -> str:
     """Describe the rule of `mark_best`. If tasks have different rules, join them by "or"."""
-    seeds, said = has_several_seeds(frame), []
+    seeds, rules = has_several_seeds(frame), []
     for _, rows in frame.groupby("task", sort=False):
         chosen = metric or metric_of(rows)
         given = "the step sizes it was given, none of them selected"
-        said.append(Rule(chosen).in_words(seeds, bool((rows[chosen] < 0).any())) if chosen else given)
-    return " or ".join(sorted(set(said)))
+        rules.append(Rule(chosen).in_words(seeds, bool((rows[chosen] < 0).any())) if chosen else given)
+    return " or ".join(sorted(set(rules)))
 
 
 def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None) -> pd.DataFrame:
@@ -91,12 +91,12 @@ def mark_best(frame: pd.DataFrame, metric: str = "", held_out: int | None = None
 
 def find_edges(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Find the tasks and methods where the `best` step size is the least or greatest of several tried."""
-    found = []
+    edges = []
     for key, rows in frame.groupby(["task", "algorithm"], sort=False):
         tried, best = rows["lr"], rows.loc[rows["best"], "lr"]
         if tried.nunique() > 1 and best.isin([tried.min(), tried.max()]).any():
-            found.append(key)
-    return found
+            edges.append(key)
+    return edges
 
 
 def rank_step_sizes(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None = None) -> pd.DataFrame:
@@ -105,7 +105,7 @@ def rank_step_sizes(rows: pd.DataFrame, rule: Rule, seeds: Iterable[int] | None 
     Means over rounds and seeds are geometric, so that the last point of a curve that oscillates over decades does not
     decide. They are arithmetic for accuracies and for metrics with negative values. A step size cannot win if it
     ended early, lacks one of `seeds` (default: all in the rows), or ends with a loss above its start. `why_not` gives
-    this reason, and is empty for the others. Of equal ones the smallest is first.
+    this reason, and is empty for the others. Of equal step sizes the smallest is first.
     """
     seeds = set(rows["seed"].unique() if seeds is None else seeds)
     higher = higher_is_better(rule.metric)
@@ -171,7 +171,7 @@ def choose_step_sizes(runs: Iterable[RunRecord], rule: str | None = None) -> pd.
 
     `lr` and its `value` are missing if no step size can win. `second` is the runner-up, and `run` the id of a run
     with the best step size. A step size that some seed did not finish is no candidate.
-    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. The table has it in words.
+    rule: final_<metric> or best_<metric>; None for the level of the task's own metric. Column `rule` has the words.
     Raises UsageError for a metric that no finished run has.
     """
     variants = distinguish(run for run in runs if run.config)

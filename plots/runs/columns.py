@@ -71,7 +71,7 @@ RESERVED = (
     "left_out", "method", "budget", "best", "drawn", "published", "stopped", "front", "diverged",
     "judged", "setting", "status",
 )  # fmt: skip
-"""Names of columns that files and tables add to those of TABLE."""
+"""Names of the columns that files and tables add to TABLE."""
 
 Axis = Literal["bits", "round", "epoch", "bits_up", "bits_down", "seconds", "modelled_seconds"]
 """The x axes of curves: growing columns of every row, and the modelled seconds."""
@@ -87,17 +87,17 @@ _reported = set[str]()
 def declare(record: Iterable[Mapping[str, Any]]) -> None:
     """Register the columns of a user's task from `dataclasses.asdict`. The project's columns take precedence.
 
-    If runs declare different directions, the run read last counts, and this is said on standard error.
+    If runs declare different directions, the run read last counts, with a notice on standard error.
     """
-    for one in (Column(**entry) for entry in record):
-        if _declared.get(one.name, one).better != one.better and one.name not in _reported:
-            _reported.add(one.name)
-            print(f"{one.name}: runs disagree on whether higher or lower is better; rename one", file=sys.stderr)
-        _declared[one.name] = one
+    for new in (Column(**entry) for entry in record):
+        if _declared.get(new.name, new).better != new.better and new.name not in _reported:
+            _reported.add(new.name)
+            print(f"{new.name}: runs disagree on whether higher or lower is better; rename one", file=sys.stderr)
+        _declared[new.name] = new
 
 
 def refuse_reserved_names(metrics: Iterable[str]) -> None:
-    """Raise UsageError for a metric of a task that has the name of another column, which it would replace."""
+    """Raise UsageError if a task's metric has the name of another column, because it would replace that column."""
     for name in _TAKEN.intersection(metrics):
         raise UsageError(f"{name}: the task's `evaluate` returns it, but another column has this name; rename it")
 

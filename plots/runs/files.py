@@ -62,9 +62,9 @@ def read_json(file: Path) -> dict[str, Any]:
 
 @lru_cache(128)
 def _object(begin: bytes) -> dict[str, Any]:
-    found = from_json(begin + b'"}')
-    del found[checksums.KEY]
-    return found
+    content = from_json(begin + b'"}')
+    del content[checksums.KEY]
+    return content
 
 
 def read_lines(folder: Path) -> Iterator[bytes]:

@@ -21,11 +21,11 @@ def find(root: Path) -> list[RunRecord]:
 
     They are sorted by task, algorithm and id.
     """
-    found = {run.id: run for run in map(_open, sorted(root.glob("sweeps/**/jobs/*.yaml")))}
+    listed = {run.id: run for run in map(_open, sorted(root.glob("sweeps/**/jobs/*.yaml")))}
     begun = [_open(folder) for folder in folders(root)]
     for run in begun:
-        found.pop(run.id, None)
-    return [*begun, *found.values()]
+        listed.pop(run.id, None)
+    return [*begun, *listed.values()]
 
 
 def folders(root: Path) -> Iterator[Path]:
@@ -75,10 +75,10 @@ def select(runs: Iterable[RunRecord], results_dir: Path, study: str = "", **name
         if not wanted:
             continue
         named = [(str(getattr(run, key)), run) for run in chosen if run.config or key == "state"]
-        there = {name for name, _ in named}
+        known = {name for name, _ in named}
         for name in wanted:
-            if name not in there:
-                raise UsageError(explain_unknown(f"{key}={name}: no run has it", name, sorted(there)))
+            if name not in known:
+                raise UsageError(explain_unknown(f"{key}={name}: no run has it", name, sorted(known)))
         chosen = [run for name, run in named if name in wanted]
     return chosen
 

@@ -101,8 +101,8 @@ class Network(Options):
 def is_uncompressed(frame: pd.DataFrame) -> pd.Series:
     """Whether a row's curve sends only whole vectors of floats that an all-reduce can add.
 
-    With local steps there is a vector every few rounds. PowerSGD without matrices exchanges twice a
-    round, and sends one vector.
+    With local steps there is a vector every few rounds. PowerSGD without matrices exchanges twice a round, and sends
+    one vector.
     """
     vectors = frame["bits"] / (frame["compressor"].map(FLOATS) * frame["d"])
     late = (vectors - frame["round"] * _stages(frame).clip(upper=1)).abs()  # at most part of a vector
@@ -192,7 +192,7 @@ def seconds_to(frame: pd.DataFrame, metric: str, level: float, networks: Sequenc
 def paying_range(times: pd.DataFrame) -> pd.DataFrame:
     """The least and greatest bandwidth tried at which compressed methods are faster than all uncompressed ones.
 
-    Index task, label and workers; columns least and greatest, missing if it is so at none. Empty without uncompressed
+    Index task, label and workers; columns least and greatest, missing if there is none. Empty without uncompressed
     methods. `times` comes from `seconds_to`; a method that never got to the level took infinitely long.
     """
     dense, place = times["uncompressed"].astype(bool), ["task", "workers", "bandwidth"]

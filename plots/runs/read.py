@@ -131,8 +131,8 @@ def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
     """Concatenate the rows of runs, with columns that identify and label each run.
 
     These are task, algorithm, compressor, seed, run (the id), planned_rounds, d, batch_size (a worker's; missing for
-    full gradients); for `plots.runs.network` workers, ranks, trials (the number of step sizes), and groups if any run
-    has them; for drawing task_label, label, color, marker; and selected_by, the metric that the task declares.
+    full gradients) and selected_by (the task's metric). `plots.runs.network` reads workers, ranks, servers, exchanges
+    and stages, trials (how many step sizes) and, if a run has them, groups. Drawing reads task_label and the looks.
     """
     import numpy as np
     import pandas as pd

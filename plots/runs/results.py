@@ -62,12 +62,12 @@ class Results(pd.DataFrame):
             raise ValueError("there are no rows")
         return pd.DataFrame(self).assign(algorithm=self["method"])
 
-    def _add_settings(self, found: pd.DataFrame) -> pd.DataFrame:
+    def _add_settings(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Add columns with the settings of the methods."""
         names = ["task", "algorithm", *(name for name in self.settings if name in self)]
         known = pd.DataFrame(self)[["method", *names]].drop_duplicates(["task", "method"])
-        found = found.rename(columns={"algorithm": "method"}).merge(known, on=["task", "method"], how="left")
-        return found[[*names, *(name for name in found if name not in names)]]
+        rows = rows.rename(columns={"algorithm": "method"}).merge(known, on=["task", "method"], how="left")
+        return rows[[*names, *(name for name in rows if name not in names)]]
 
 
 def results(runs: Sequence[RunRecord]) -> Results:
@@ -81,9 +81,9 @@ def results(runs: Sequence[RunRecord]) -> Results:
     first = ["task", "algorithm", "compressor", "seed"]
     rest = [name for name in frame if name not in (*first, "method")]
     whole = pd.concat([frame, about], axis=1)[[*first, *settings, *rest, "method"]]
-    found = Results(whole.reset_index(drop=True))
-    found.settings = [str(name) for name in settings]
-    return found
+    table = Results(whole.reset_index(drop=True))
+    table.settings = [str(name) for name in settings]
+    return table
 
 
 def _value(text: str) -> Any:
@@ -130,7 +130,7 @@ def bits_to_reach(frame: pd.DataFrame, metric: str, levels: Sequence[float], x: 
     `frame` has rows of `table`. Beyond means below, and above for accuracies. Columns are task, algorithm, label,
     level, bits, round, lr; the last three are missing if no step size got there. With several seeds, bits and round
     are means, with `bits_min` and `bits_max`, and only step sizes that got there with every seed count. A given `x`
-    is counted instead of bits and replaces it in the column names.
+    is counted instead of bits, and column names have `x` instead of bits.
     """
     curve, ends, firsts = ["task", "algorithm"], [f"{x}_min", f"{x}_max"], []
     trials = [*curve, "lr", "seed"]

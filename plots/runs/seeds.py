@@ -36,12 +36,12 @@ def ends_early(shown: pd.DataFrame, stopped: bool) -> pd.Series:
 
 def list_early_ends(shown: pd.DataFrame, stopped: bool) -> list[str]:
     """List the curves that end before their runs' last round, with the round."""
-    several, said = shown["task"].nunique() > 1, []
+    several, ends = shown["task"].nunique() > 1, []
     for _, rows in shown[ends_early(shown, stopped)].groupby(["task", "algorithm"], sort=False):
         first = rows.iloc[0]
         place = f" on {', '.join(first['task_label'].splitlines())}" if several else ""
-        said.append(f"{first['label']}{place} after round {rows['round'].max():g}")
-    return said
+        ends.append(f"{first['label']}{place} after round {rows['round'].max():g}")
+    return ends
 
 
 def describe_hidden(frame: pd.DataFrame, y: str) -> str:
@@ -60,7 +60,7 @@ def seeds_in_words(frame: pd.DataFrame) -> str:
         return seeds.iloc[0]
     differs = seeds.groupby("label").transform("nunique") > 1
     names = [f"{label} on {task}" if differs[task, label] else label for task, label in seeds.index]
-    lists = pd.Series(names).groupby(seeds.to_numpy(), sort=False).agg(lambda some: " and ".join(some.unique()))
+    lists = pd.Series(names).groupby(seeds.to_numpy(), sort=False).agg(lambda curves: " and ".join(curves.unique()))
     return "; ".join(f"{numbers} ({of})" for numbers, of in lists.items())
 
 
@@ -68,7 +68,7 @@ def describe_axes(frame: pd.DataFrame) -> dict[str, str]:
     """A caption's sentences about axes. With `cluster.groups` a group communicates as one worker."""
     grouped = frame["groups"].notna() if "groups" in frame else pd.Series([False])
     who = ["one worker"] * (not grouped.all()) + ["one group of workers"] * bool(grouped.any())
-    about = {axis: said.format(" or ".join(who)) for axis, said in ABOUT_BITS.items()}
+    about = {axis: text.format(" or ".join(who)) for axis, text in ABOUT_BITS.items()}
     if "trials" in frame and (frame["trials"] > 1).any():
         about["seconds"] = "Seconds are those of all step sizes that a run trained together."
     return about

@@ -129,8 +129,8 @@ def report_mixed_code(variants: Iterable[Variant]) -> None:
     mixed: dict[str, set[str]] = {}
     curves = group_by(variants, lambda variant: (variant.run.task, variant.label))
     for (task, label), parts in curves.items():
-        found = {item for part in parts for item in part.run.code.items()}
-        if modules := {name for name, count in Counter(name for name, _ in found).items() if count > 1}:
+        digests = {item for part in parts for item in part.run.code.items()}
+        if modules := {name for name, count in Counter(name for name, _ in digests).items() if count > 1}:
             mixed[f"{label} on {task}"] = modules
     if mixed:
         files = sorted(f"{name.replace('.', '/')}.py" for name in set().union(*mixed.values()))
@@ -174,7 +174,7 @@ def _shade(color: str, place: int, of: int) -> str:
 def settings(runs: Iterable[RunRecord]) -> dict[Path, str]:
     """The settings in which runs differ, by folder, as on a command line.
 
-    A run is compared with runs of its task and algorithm, and in all but the method's groups with all of its task."""
+    A run is compared with runs of its task and algorithm, and outside the method's groups with all of its task."""
     texts = _texts(runs)
     return {
         Path(str(folder)): ", ".join(
@@ -194,12 +194,12 @@ def facets(runs: Iterable[RunRecord]) -> pd.DataFrame:
 
     texts = _texts(runs)
     keys = _differing_keys(texts, (*_OF_A_METHOD, "task"))
-    keys += [key for _, some in _distinguishing_keys(texts) for key in some]
-    found: dict[str, pd.Series] = {}
+    keys += [key for _, own in _distinguishing_keys(texts) for key in own]
+    columns: dict[str, pd.Series] = {}
     for key in dict.fromkeys(keys):
         name = key.removesuffix("._target_")  # null in one run, a class in another
-        found[name] = found[name].combine_first(texts[key]) if name in found else texts[key]
-    return pd.DataFrame(found, index=texts.index, dtype=object)
+        columns[name] = columns[name].combine_first(texts[key]) if name in columns else texts[key]
+    return pd.DataFrame(columns, index=texts.index, dtype=object)
 
 
 def _texts(runs: Iterable[RunRecord]) -> pd.DataFrame:
@@ -245,7 +245,7 @@ def _differing_keys(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[st
 
     Groups in `without` are skipped. A key that always copies a shared one, such as a data set's seed, does not count.
     """
-    found, values, missing = [], texts.to_numpy(), texts.isna().to_numpy()
+    keys, values, missing = [], texts.to_numpy(), texts.isna().to_numpy()
     differs = (values != values[:1]) & ~(missing & missing[:1])
     for key in texts.columns[differs.any(axis=0)]:
         parts = key.split(".")
@@ -257,8 +257,8 @@ def _differing_keys(texts: pd.DataFrame, without: Sequence[str] = ()) -> list[st
         having, shared = texts[texts[key].notna()], {parts[-1], f"cluster.{parts[-1]}"} & {*texts} - {key}
         is_copy = having[[*shared]].eq(having[key], axis=0).any(axis=1).all()
         if is_apart and not is_copy:
-            found.append(key)
-    return found
+            keys.append(key)
+    return keys
 
 
 def _leaves(node: dict, prefix: str = "") -> dict[str, str]:
