@@ -76,7 +76,7 @@ class Consistent(_Wire):
     its other settings and its readiness. One flag per parameter follows: whether it has a gradient. Every server
     compares the headers of all ranks, and sends its verdict with the flags of all ranks, joined by or.
 
-    nodes: the first rank of each exchanges its messages. parameters: the number of flags. needs_all: whether a
+    nodes: each node's first rank exchanges its messages. parameters: the number of flags. needs_all: whether a
     round needs a gradient of every parameter. period: the number of steps per round.
     """
 

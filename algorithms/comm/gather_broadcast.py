@@ -71,8 +71,8 @@ def convert_collective_errors() -> Iterator[None]:
 class GatherBroadcast:
     """Gathers all workers' payloads, in worker order, on rank 0, the server, and broadcasts its payload.
 
-    A payload is one tensor of bytes, and `payload_bytes` counts them. Ranks with fewer workers pad theirs to the size
-    of the others'.
+    A payload is one tensor of bytes, and `payload_bytes` counts them. Ranks with fewer workers pad their tensors to
+    the largest size.
 
     algorithm: encodes and decodes the messages. Set it to the current stage if a method has several.
     shares: the number of messages of every rank; None: all ranks have as many as this one.

@@ -36,7 +36,7 @@ def cuts(algorithm: Algorithm, d: int, ranks: int) -> tuple[int, ...]:
 def _allowed_cuts(algorithm: Algorithm, d: int) -> list[int]:
     """Return the places where a vector may be cut.
 
-    Its compressors must allow them. If both directions are dense, or the server clips by the norm of all coordinates,
+    The compressors must allow them. If both directions are dense, or the server clips by the norm of all coordinates,
     they must be between pieces. Raises ValueError if the method or a channel may need the whole vector.
     """
     for part in (algorithm, algorithm.uplink, algorithm.downlink):

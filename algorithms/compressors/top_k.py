@@ -166,8 +166,8 @@ def _threshold(magnitude: Tensor, shard: Shard, k: int) -> tuple[Tensor, Tensor]
     candidates = _largest(magnitude, min(k, shard.size))
     pattern = candidates.view(_WHOLE_NUMBERS[magnitude.dtype])  # ordered like the numbers: none is negative
     found = pattern.new_zeros(*pattern.shape[:-1], 1)
-    left = pattern.new_full(found.shape, k, dtype=torch.int32)  # it is the left-th of those that begin with `found`
-    # The number of these among the candidates of earlier shards; one with more takes all that is left.
+    left = pattern.new_full(found.shape, k, dtype=torch.int32)  # the place among candidates that begin with `found`
+    # How many such candidates earlier shards have. They come first, and may take all that is left.
     before = torch.zeros_like(left)
     alike = torch.ones_like(pattern, dtype=torch.bool)
     for shift in reversed(range(0, 8 * magnitude.element_size(), 8)):

@@ -166,7 +166,7 @@ class Algorithm:
     """Whether the replicas' model is measured; otherwise the mean of the workers' models is."""
 
     signal_estimates_mean: ClassVar[bool] = True
-    """Whether `signal_error` compares the received signal with the mean of what workers wanted to send."""
+    """Whether `signal_error` compares the received signal with the mean that workers wanted to send."""
 
     needs_all: ClassVar[str] = ""
     """Why a round needs the messages of all workers; empty if it does not. A subclass that does not set its own

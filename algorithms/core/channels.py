@@ -56,7 +56,7 @@ class Channel(ABC):
 
     @abstractmethod
     def send(self, w: Tensor, memory: Memory, key: MessageKey) -> tuple[Payload, Memory]:
-        """Return the payload of w [..., d] in round `key.round`, and the new memory, of the type of `start`'s."""
+        """Return the payload of w [..., d] in round `key.round`, and the new memory, like `start`'s."""
 
     @abstractmethod
     def receive(self, message: Tensor, last: Tensor) -> Tensor:

@@ -147,7 +147,7 @@ class TiledStates:
     def _write(self, part: str, old: object, new: object) -> None:
         """Write the new vectors of one part into the old ones, unless they are there already."""
         pairs = [(get(old), get(new)) for get in self._kept[part]]
-        # A view may be of a vector that is written before it.
+        # A view may show a vector that is written first.
         for to, one in [(to, one.clone() if one._is_view() else one) for to, one in pairs if one is not to]:
             to.copy_(one)
 

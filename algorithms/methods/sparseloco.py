@@ -27,7 +27,7 @@ def sparseloco(
 
         worker   x_i ← x_i − α·step(g_i), with the gradient g_i at x_i;  in rounds that H divides:
                  e_i ← βe_i + (x − x_i),  c_i = C(e_i),  e_i ← e_i − c_i
-        server   z = mean_i c_i;  with `aggregate: senders` every coordinate's mean over those that sent it
+        server   z = mean_i c_i;  with `aggregate: senders` every coordinate's mean over the workers that sent it
         replica  x ← x − ηz,  x_i ← x
 
     State: x_i, the inner moments and e_i [d] on every worker, e_i zero at the start; x and an unused b [d].

@@ -113,7 +113,7 @@ def _check_mean(optimizer: CompressedOptimizer, own: dict[str, Any], before: int
 
 
 def _server(optimizer: CompressedOptimizer, saved: "_Saved", ranks: int) -> dict[str, Tensor]:
-    """Return this rank's part of the server's state. Up to `ranks` ranks saved parts of it."""
+    """Return this rank's part of the server's state, from the parts that up to `ranks` ranks saved."""
     parts = [saved.part(f"server-{rank}") for rank in range(ranks) if saved.has(f"server-{rank}")]
     state = {name: torch.cat([part[name] for part in parts if name in part], -1) for name in parts[0]}
     shards = optimizer.shards

@@ -51,8 +51,7 @@ def identity(
 ) -> dict[str, object]:
     """Return values that a saved state and its reader must share. All ranks must share them too, except `rank`.
 
-    The shapes detect another order of parameters, or other frozen ones. Otherwise a parameter could get another's
-    values.
+    The shapes detect another order of parameters, or other frozen ones. Otherwise one could get another's values.
     """
     own = {"rank": rank, "workers": workers, "algorithm": describe(*algorithms), "seed": seed, "d": d}
     return {**own, "dtype": str(flat.dtype), "shapes": flat.shapes}
