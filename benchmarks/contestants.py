@@ -131,4 +131,4 @@ CONTESTANTS: tuple[tuple[str, str | None, Callable[[Ranks], Training]], ...] = (
     ("DDP, LoCo hook", None, partial(build_ddp, bits=0, hook="loco")),
 )
 """Label, form of the exchange (of `plots.runs.network.FORMS`; None if none fits) and builder of the training, in the
-order of the table. The others are compared with the first."""
+order of the table. The first is the baseline."""

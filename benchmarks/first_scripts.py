@@ -73,12 +73,12 @@ NANOGPT = (
 
 def cases() -> list[Case]:
     """Return all runs. 1-bit Adam has a warm-up, so each number of steps is a separate run."""
-    found = [Case("nanogpt", method, 1e-3, 0, (300,)) for method in NANOGPT]
+    runs = [Case("nanogpt", method, 1e-3, 0, (300,)) for method in NANOGPT]
     for seed in range(3):
         for method, lrs in MNIST.items():
             lengths = [(30,), (90,)] if method == "onebit_adam" else [(30, 90)]
-            found += [Case("mnist", method, lr, seed, ends) for lr in lrs for ends in lengths]
-    return found
+            runs += [Case("mnist", method, lr, seed, ends) for lr in lrs for ends in lengths]
+    return runs
 
 
 def build(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -101,8 +101,8 @@ def build(case: Case, model: nn.Module, betas: tuple[float, float]) -> tuple[nn.
 
 def train_mnist(case: Case) -> Iterator[dict[str, float]]:
     """Yield test loss and accuracy. Images [1797, 1, 28, 28] are scaled as the script scales MNIST's."""
-    found = load_digits()
-    images, labels = torch.tensor(found.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(found.target)
+    digits = load_digits()
+    images, labels = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(digits.target)
     images = (interpolate(images, size=28, mode="bilinear") - 0.1307) / 0.3081
     is_test = torch.arange(len(images)) % 5 == 0
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -162,14 +162,14 @@ def report(rows: pd.DataFrame) -> str:
     """Return Markdown: the machine, and a table per script with mean, least and greatest over seeds."""
     machine = f"{date.today()}, {environment()['processor']}, torch {torch.__version__}"
     lines = [f"# First scripts\n\n{machine}; 2 gloo ranks. `benchmarks.first_scripts` describes the scripts.\n"]
-    for script, found in rows.groupby("script"):
-        dense = found[found["method"] == "torch"].groupby("steps")["bits"].first()
-        found = found.dropna(axis=1, how="all").assign(times=found["steps"].map(dense) / found["bits"])
-        table = found.groupby(["method", "lr", "steps"], sort=False).agg({
-            **{name: format_spread for name in ("loss", "accuracy") if name in found},
+    for script, group in rows.groupby("script"):
+        dense = group[group["method"] == "torch"].groupby("steps")["bits"].first()
+        group = group.dropna(axis=1, how="all").assign(times=group["steps"].map(dense) / group["bits"])
+        table = group.groupby(["method", "lr", "steps"], sort=False).agg({
+            **{name: format_spread for name in ("loss", "accuracy") if name in group},
             "times": lambda times: f"{times.mean():.3g}",
         }).rename(columns={"times": "times fewer bits"}).reset_index().astype(str)  # fmt: skip
-        seeds = ", ".join(map(str, sorted(set(found["seed"]))))
+        seeds = ", ".join(map(str, sorted(set(group["seed"]))))
         about = f"Seeds {seeds}. Means, with the least and the greatest." if "," in seeds else f"Seed {seeds}."
         lines += [f"## {script}\n\n{about}\n", *row_table(list(table), table.to_numpy()), ""]
     return "\n".join(lines)
@@ -195,7 +195,7 @@ def main(arguments: list[str]) -> None:
         about = {"script": case.script, "method": case.method, "lr": case.lr, "seed": case.seed}
         if (*about.values(), case.ends[-1]) not in done:
             measured = train_mnist(case) if case.script == "mnist" else train_nanogpt(case, data_dir)
-            rows += [{**about, "steps": steps, **found} for steps, found in zip(case.ends, measured, strict=True)]
+            rows += [{**about, "steps": steps, **metrics} for steps, metrics in zip(case.ends, measured, strict=True)]
             if dist.get_rank() == 0:
                 pd.DataFrame(rows).to_csv(file, index=False, float_format="%.6g")
                 print(rows[-1], flush=True)

@@ -57,22 +57,22 @@ def measure(count: int, bandwidth: float | None, latency: float, turns: int) -> 
             command = ["ip", "netns", "exec", name, sys.executable, "-m", "benchmarks.network_rank", str(turns)]
             process = subprocess.Popen(command, text=True, env={**os.environ, **env}, stdout=subprocess.PIPE)
             ranks.append(stack.enter_context(process))
-        said = [rank.communicate()[0] for rank in ranks]
+        outputs = [rank.communicate()[0] for rank in ranks]
         if any(rank.returncode for rank in ranks):
             raise RunError("a rank ended early; see its output above")
     print(f"{count} nodes, {bandwidth or 'unshaped'} Mbit/s, {latency:g} ms: measured", file=sys.stderr)
     bits = bandwidth and bandwidth * 1e6
-    return pd.DataFrame(json.loads(said[0])).assign(nodes=count, bandwidth=bits, latency=latency / 1e3)
+    return pd.DataFrame(json.loads(outputs[0])).assign(nodes=count, bandwidth=bits, latency=latency / 1e3)
 
 
 def model_seconds(rows: pd.DataFrame) -> pd.Series:
     """Return the model's seconds; NaN if no form of `plots.runs.network` describes the exchange."""
-    found = []
+    seconds = []
     for row in rows.itertuples():
         up, down, hops = FORMS[row.form](row.nodes, row.nodes, row.exchanges) if row.form in FORMS else [math.nan] * 3
         sending = (up * row.bits_up + down * row.bits_down) / row.bandwidth
-        found.append(row.computing + sending + hops * row.latency)
-    return pd.Series(found, rows.index)
+        seconds.append(row.computing + sending + hops * row.latency)
+    return pd.Series(seconds, rows.index)
 
 
 def report(rows: pd.DataFrame, load: float) -> str:
