@@ -110,14 +110,15 @@ def quantity(key: str, text: str, plain: str = "ms") -> float:
 
 
 def layout_of(model: str, d: str) -> Layout:
-    """Return the layout of a task's network, or of square matrices with d parameters in all. Raises UsageError."""
+    """Return the layout of a task's network, or of matrices with d parameters in all. Raises UsageError."""
     if bool(model) == bool(d):
         raise UsageError("model=, d=: give one of them, such as model=resnet18 or d=25e6")
     if d:
         total = math.ceil(parse_positive("d", d))
         side = 2 ** max(10, round(math.log2(total / 64) / 2))  # so that a large model has few matrices
-        matrices = [("matrix", (side, side), "matrix")] * (total // side**2)
-        return laid_out([*matrices, ("rest", (total % side**2,), "vector")])  # type: ignore[list-item]
+        heights = [side] * (total // side**2) + [total % side**2 // side] * (total % side**2 >= side)
+        matrices = [("matrix", (height, side), "matrix") for height in heights]
+        return laid_out([*matrices, ("rest", (total % side,), "vector")])  # type: ignore[list-item]
     tasks = choices("task", roots([]))
     task = next((name for name in tasks if model in (name, name.rpartition("/")[2])), None)
     if task is None:
