@@ -99,12 +99,16 @@ class TestTask:
                     assert_close(found, (common[:, worker], after[:, worker]), rtol, f"worker {worker}")
 
     def test_gives_measurements(self, build_task: BuildTask) -> None:
-        """evaluate() has train_loss, grad_norm and the columns that it declares, each finite, [T]."""
+        """evaluate() has train_loss, grad_norm and the declared columns, each finite, [T], also at start()."""
         task, x, statistics = points(build_task)
-        measured = task.evaluate(x, statistics[..., 0, :])
+        start = task.start().expand_as(x).clone(), task.start_statistics().expand_as(statistics)
+        for place, at, own in (("at start()", *start), ("near start()", x, statistics)):
+            with note_input(place):
+                measured = task.evaluate(at, own[..., 0, :])
+                for name, values in measured.items():
+                    assert isinstance(values, Tensor), f"{name}: expected a tensor, saw {values!r}"
+                    assert_form(values, (TRIALS,), values.dtype, name)
         assert {"train_loss", "grad_norm"} <= set(measured), f"expected both, saw {', '.join(measured)}"
-        for name, values in measured.items():
-            assert_form(values, (TRIALS,), values.dtype, name)
         refuse_reserved_names(measured)
         declared = {column.name: column for column in (*TABLE, *getattr(task, "columns", ()))}
         unknown, metric = ", ".join(measured.keys() - declared), getattr(task, "metric", "grad_norm")

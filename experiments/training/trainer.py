@@ -3,7 +3,7 @@
 import math
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from typing import NoReturn
@@ -14,10 +14,11 @@ from torch import Tensor
 from algorithms.core.algorithm import as_dicts, clip_norm, from_dicts, leaves, map_tensors
 from algorithms.core.bit_counter import BitCounter, TwoLevelBitCounter, as_number
 from algorithms.core.lr_schedules import constant
-from common.errors import Diverged, RunError
+from common.errors import Diverged, RunError, UsageError
+from common.names import explain_unknown
 from experiments.cluster.base import Cluster
 from experiments.tasks.task import Task
-from plots.runs.columns import refuse_reserved_names
+from plots.runs.columns import TABLE, refuse_reserved_names
 
 
 class Trainer:
@@ -85,15 +86,15 @@ class Trainer:
 
     def evaluate(self) -> list[dict[str, float | int | None]]:
         """Return one row per trial: the model's metrics, costs, and compression errors of the last round. Only the
-        first process returns rows. Raises RunError if anything is not finite, and UsageError for a metric that would
-        replace another column."""
+        first process returns rows. Raises RunError if anything is not finite, and UsageError for metrics that are not
+        as the task declares them."""
         self.verify()
         self._check_state()
         x = self.cluster.model(self.state)
         if not self.cluster.is_first or x is None:
             return []
         metrics = self.task.evaluate(x, self.statistics[..., 0, :])
-        refuse_reserved_names(metrics)
+        self._check_metrics(metrics)
         measured = metrics | self.diagnostics
         common = {"round": self.t, "epoch": self.task.epoch(self.t)}
         common |= {"gradient_calls": 2 * self.t} if self.cluster.algorithm.looks_back else {}
@@ -102,9 +103,12 @@ class Trainer:
         rows = []
         for trial, (lr, step_size) in enumerate(zip(self.lrs, self.step_sizes, strict=True)):
             own = {name: values[trial].item() for name, values in measured.items()}
-            for quantity, value in own.items():
-                if not math.isfinite(value):
-                    self._fail(self.t, "all workers", trial, f"{quantity} is {value}")
+            wrong = {name: value for name, value in own.items() if not math.isfinite(value)}
+            for name, value in wrong.items():
+                if wrong.keys().isdisjoint(column.name for column in TABLE):  # the model and its loss are finite
+                    where, task = f"round {self.t}, trial {trial} (lr={lr})", type(self.task).__name__
+                    raise RunError(f"{where}: {name} is {value}. `evaluate` of {task} must return finite numbers")
+                self._fail(self.t, "all workers", trial, f"{name} is {value}")
             rows.append({**common, "trial": trial, "lr": lr, "step_size": step_size, **own})
         return rows
 
@@ -200,6 +204,17 @@ class Trainer:
                 found[name] = torch.linalg.vector_norm(vector - mean, dim=-1)
         second_moment = self.cluster.algorithm.update.second_moment(replica.moments)
         return found if second_moment is None else {**found, "second_moment": second_moment.sum(-1)}
+
+    def _check_metrics(self, metrics: Mapping[str, Tensor]) -> None:
+        """Raise UsageError for reserved names, for values that are not [T], and if the task's `metric` is missing."""
+        refuse_reserved_names(metrics)
+        metric, name = getattr(self.task, "metric", None), type(self.task).__name__
+        for column, values in metrics.items():
+            if getattr(values, "shape", None) != (len(self.lrs),):
+                raise UsageError(f"{name}: {column}: `evaluate` must return a tensor [T], one number per step size")
+        if metric and metric not in metrics:
+            what = f"{name}: metric={metric}: `evaluate` does not return it"
+            raise UsageError(explain_unknown(what, metric, metrics))
 
     def _check_state(self) -> None:
         """Raise RunError if a number in the state is not finite. An infinite v would hold x in place, which looks

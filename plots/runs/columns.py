@@ -24,6 +24,10 @@ class Column:
     filled_by: Literal["trainer", "meter", "task", "diagnostics", "figure"] = "task"
     wandb: str = ""  # empty: compression/<name> for diagnostics, metric/<name> for others
 
+    def __post_init__(self) -> None:
+        if self.better not in ("lower", "higher", ""):
+            raise ValueError(f'Column("{self.name}", better="{self.better}"): must be "lower" or "higher", or empty')
+
     @property
     def is_measured(self) -> bool:
         """Whether it measures the model rather than the cost of training."""

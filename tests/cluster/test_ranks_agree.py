@@ -124,9 +124,7 @@ def _another(what: str, results: Path) -> None:
         ),
     ],
 )
-def test_what_ranks_do_not_have_alike_is_refused_before_anything_is_written(
-    what: str, said: str, tmp_path: Path
-) -> None:
+def test_what_ranks_do_not_have_alike_is_refused_before_anything_is_written(what, said, tmp_path):
     first, second = spawn(tmp_path, 2, partial(_another, what, tmp_path / "results"))
     assert (first.code, second.code) == (2, 2)
     assert said in first.said
@@ -160,9 +158,7 @@ def _flipped(what: str, rank: int, round: int, run: RunConfig) -> None:
         ),
     ],
 )
-def test_a_flipped_bit_of_a_replica_ends_the_run(
-    what: str, rank: int, ranks: int, round: int, kept: int, said: str, tmp_path: Path
-) -> None:
+def test_a_flipped_bit_of_a_replica_ends_the_run(what, rank, ranks, round, kept, said, tmp_path):
     """Found at an evaluation, before a checkpoint, and at both at once."""
     run = variant(*CD_ADAM, results=tmp_path / "results")
     for ended in spawn(tmp_path / "first", ranks, partial(_flipped, what, rank, round, run)):
@@ -200,9 +196,7 @@ def test_replicas_that_begin_with_different_models_do_not_start(tmp_path: Path) 
         (("eval_every=12", "checkpoint_every=100", "verify_every=1"), 8, partial(exit, 77)),
     ],
 )
-def test_it_is_found_before_anything_else_happens(
-    overrides: tuple, round: int, does: Callable, tmp_path: Path
-) -> None:
+def test_it_is_found_before_anything_else_happens(overrides, round, does, tmp_path):
     run = variant(*COMMON, *overrides, results=tmp_path / "results")
     act = partial(at_round, 9, 0, does, partial(_flipped, "x", 1, round, run))
     assert [ended.code for ended in spawn(tmp_path / "ranks", 2, act)] == [1, 1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cifar10_support import FOLDER, OFFICIAL, TARBALL, npm_files, official_files, small_arrays, tar_gz, trust
-from data_support import Leftovers, Web
+from data_support import Web
 
 from common.errors import DataError
 from data import cifar10, cifar100, download
@@ -89,9 +89,7 @@ def test_real_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("form", "folder"), [*((form, "") for form in FORMS), (OFFICIAL, "cifar10")])
-def test_offline_files_are_found(
-    web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers, form: str, folder: str
-) -> None:
+def test_offline_files_are_found(web, small, tmp_path, leftovers, form, folder):
     put(small, form, tmp_path / "d" / folder)
     before = leftovers("d")
     for _ in ("from the files", "from the cache"):
@@ -102,9 +100,7 @@ def test_offline_files_are_found(
 
 
 @pytest.mark.parametrize("trouble", ["nobody answers", "half of it"])
-def test_npm_where_the_host_does_not_give_it(
-    web: Web, small: Arrays, tmp_path: Path, leftovers: Leftovers, trouble: str
-) -> None:
+def test_npm_where_the_host_does_not_give_it(web, small, tmp_path, leftovers, trouble):
     body = tar_gz(official_files(small), FOLDER)
     web.files["/x"] = body[: len(body) // 2]
     url = NOWHERE if trouble == "nobody answers" else f"{web.url}/x"
@@ -127,9 +123,7 @@ def test_npm_where_the_host_does_not_give_it(
         ("/bin/sleep 20", "timed out after 0."),
     ],
 )
-def test_neither_host_nor_npm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, commands: str, reason: str
-) -> None:
+def test_neither_host_nor_npm(tmp_path, monkeypatch, leftovers, commands, reason):
     monkeypatch.setattr(download, "PATIENCE", 0.3)
     if commands:
         npm_does(commands, tmp_path)

@@ -73,9 +73,7 @@ def test_unknown_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["ConnectionError", "404", "ReadTimeout", ""])
-def test_a_host_that_does_not_give_it(
-    web: Web, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leftovers: Leftovers, trouble: str
-) -> None:
+def test_a_host_that_does_not_give_it(web, tiny, tmp_path, monkeypatch, leftovers, trouble):
     url = "http://127.0.0.1:9" if trouble == "ConnectionError" else web.url
     monkeypatch.setattr(download, "TIMEOUT", 0.2)
     if trouble != "404":
@@ -97,9 +95,7 @@ def test_a_host_that_does_not_give_it(
         (b"<html>\nnot found\n</html>\n", "line 1: expected a label, then index:value"),
     ],
 )
-def test_wrong_content_from_the_host(
-    web: Web, tiny: str, tmp_path: Path, leftovers: Leftovers, body: bytes, reason: str
-) -> None:
+def test_wrong_content_from_the_host(web, tiny, tmp_path, leftovers, body, reason):
     web.files["/tiny"] = body
     with pytest.raises(DataError) as caught:
         libsvm.load("tiny", tmp_path, web.url)
@@ -166,9 +162,7 @@ def random_set() -> tuple[np.ndarray, np.ndarray, bytes]:
 
 
 @pytest.mark.parametrize(("name", "pack"), [*((f"my.txt{suffix}", PACK[suffix]) for suffix in PACK), *ODD.items()])
-def test_every_format_equals_the_dense_truth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_every_format_equals_the_dense_truth(tmp_path, monkeypatch, name, pack):
     dense, raw, text = random_set()
     file = written(tmp_path, name, pack(text))
     for _ in ("from the file", "from the cache"):

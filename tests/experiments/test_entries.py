@@ -44,9 +44,7 @@ def entered(tmp_path: Path, write_package: Callable) -> Callable[..., Path]:
     return run
 
 
-def test_an_entry_has_all_trials_and_seeds_and_is_checked(
-    entered: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_entry_has_all_trials_and_seeds_and_is_checked(entered, capsys):
     folder = entered("algorithm.warmup=0.5", "cluster.timeout=900", "label=A, b", tasks=1, algorithm="onebit_adam")
     _, rows = read_with_rows(folder)
     trials, judged = rows[~rows["judged"]], rows[rows["judged"]]
@@ -134,9 +132,7 @@ def test_the_runs_of_a_track_are_right(track: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_entry_that_was_interrupted_is_the_same(
-    entered: Callable[..., Path], at_round: Callable[..., None]
-) -> None:
+def test_an_entry_that_was_interrupted_is_the_same(entered, at_round):
     whole = entered(place="whole")
     at_round(6, lambda: signal.raise_signal(signal.SIGINT))  # trials have four rounds
     with pytest.raises(SystemExit, match="130"):
@@ -160,9 +156,7 @@ def test_a_method_that_diverges_is_entered_as_such(entered: Callable[..., Path])
 
 
 @pytest.mark.slow
-def test_one_seed_is_compared_with_the_committed_entry(
-    entered: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_seed_is_compared_with_the_committed_entry(entered, monkeypatch, capsys):
     committed, mine = entered(tasks=1, place="whole"), entered("seeds=[0]", tasks=1, place="mine")
     monkeypatch.setattr("experiments.figures.committed.PLACE", committed.parents[2])
     with pytest.raises(SystemExit, match="1"):
@@ -172,9 +166,7 @@ def test_one_seed_is_compared_with_the_committed_entry(
     assert "lacks seeds 1" in said
 
 
-def test_an_entry_of_a_package_that_is_not_here_is_not_called_damaged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_entry_of_a_package_that_is_not_here_is_not_called_damaged(tmp_path, capsys):
     folder = tmp_path / "leaderboard" / "digits" / "cd_adam"  # one of that name is committed
     entry, rows = read_with_rows(PLACE / "leaderboard" / "digits" / "cd_adam")
     write_entry(replace(entry, packages=["gone"]), rows, folder)

@@ -87,9 +87,7 @@ def test_what_cannot_replace_a_committed_entry(places: tuple[Path, Path], capsys
     assert f"left out: {folder / 'signs.old'}: is the entry signs" in said
 
 
-def test_a_track_without_usable_entries_does_not_stop_the_others(
-    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_a_track_without_usable_entries_does_not_stop_the_others(places, monkeypatch, capsys):
     (places[1] / "leaderboard" / "images" / "torn").mkdir(parents=True)
     (places[1] / "leaderboard" / "images" / "torn" / ENTRY).write_text("torn")
     shown: list[str] = []
@@ -99,9 +97,7 @@ def test_a_track_without_usable_entries_does_not_stop_the_others(
     assert "track=images: no entries" in capsys.readouterr().out
 
 
-def test_a_package_has_a_track_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_package_has_a_track_of_its_own(tmp_path, monkeypatch, capsys):
     own = tmp_path / "mine" / "conf" / "leaderboard" / f"{TRACK}_of_mine.yaml"
     own.parent.mkdir(parents=True)
     own.write_text((CONF / "leaderboard" / f"{TRACK}.yaml").read_text())

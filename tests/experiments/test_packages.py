@@ -1,5 +1,6 @@
 """Users' packages, and files that would run code: nothing is called but what is let in and of its place's kind."""
 
+import math
 import pickle
 import re
 import signal
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 from run_support import SMALL, configuration, contents, exit_code, forget, go, rows, run_exit_code, run_folder
 
-from common.errors import Interrupted, UsageError
+from common.errors import Interrupted, RunError, UsageError
 from experiments import check as check_command
 from experiments import reproduce
 from experiments import status as status_command
@@ -23,7 +25,9 @@ from experiments.config.schema import Reproduction
 from experiments.figures import configuration as of_figure
 from experiments.figures.runs import runs_of
 from experiments.run_store.folder import RunFolder
+from experiments.tasks.logreg import LogisticRegression
 from experiments.training.build import build_algorithm, build_task, check
+from plots.runs.columns import Column
 from plots.runs.find import find
 from plots.runs.read import open_run
 
@@ -191,6 +195,23 @@ def test_a_task_selected_by_a_metric_without_a_direction_is_refused(monkeypatch:
     monkeypatch.setattr("experiments.tasks.logreg.LogisticRegression.metric", "r2")
     with pytest.raises(UsageError, match=r"r2: nothing says .* add Column"):
         check(load_run(SMALL))
+
+
+MEASURED = [
+    ({}, UsageError, "metric=r2: `evaluate` does not return it; Valid: train_loss, "),
+    ({"r2": 0.5}, UsageError, "LogisticRegression: r2: `evaluate` must return a tensor [T]"),
+    ({"r2": torch.tensor([math.nan])}, RunError, "round 0, trial 0 (lr=0.001): r2 is nan. `evaluate` of LogisticReg"),
+]
+
+
+@pytest.mark.parametrize(("more", "error", "said"), MEASURED)
+def test_a_task_that_does_not_measure_what_it_should_ends_the_run(more, error, said, results, monkeypatch):
+    parts = {"metric": "r2", "columns": (Column("r2", better="higher"),)}
+    parts["evaluate"] = lambda *given, right=LogisticRegression.evaluate: right(*given) | more
+    for name, part in parts.items():
+        monkeypatch.setattr(LogisticRegression, name, part, raising=False)
+    with pytest.raises(error, match=re.escape(said)):
+        go(*SMALL, results)
 
 
 SPY = """

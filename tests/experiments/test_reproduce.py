@@ -63,9 +63,7 @@ def test_the_csv_has_every_row_of_every_run(results: Path) -> None:
             assert {name: float(line[name]) for name in row} == row
 
 
-def test_a_rank_starts_no_process_for_jobs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rank_starts_no_process_for_jobs(monkeypatch, capsys):
     def enough(*arguments: object) -> None:
         raise UsageError("composed")
 
@@ -84,9 +82,7 @@ def test_a_rank_starts_no_process_for_jobs(
 
 
 @pytest.mark.parametrize("words", ["figure.rows=[{x: bits, y: lost}]", "+figure.select=lost"])
-def test_a_column_that_no_run_measured_is_named(
-    words: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_column_that_no_run_measured_is_named(words, results, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         reproduce.main([*DEMO, *TINY, words, f"results_dir={results}", "jobs=1", "figure.name=lost"])
     assert "error: figure=lost: lost: no run measured it; Valid: train_loss, grad_norm, " in capsys.readouterr().err
@@ -126,9 +122,7 @@ STUDY = [
 
 
 @pytest.mark.slow
-def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_judged_or_drawn_on_the_seed_that_is_held_out(tmp_path, monkeypatch):
     """The best step size is the one that ends lowest on that seed."""
     monkeypatch.setattr("plots.figure.curves.draw", lambda *_, **__: Figure())
     reproduce.main([*STUDY, f"results_dir={tmp_path}", "jobs=1"])
@@ -191,9 +185,7 @@ def test_the_runs_of_both_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_refusals_before_anything_is_run(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_refusals_before_anything_is_run(words, message, tmp_path, capsys):
     with pytest.raises(SystemExit, match=r"^2$"):
         reproduce.main([*words, f"results_dir={tmp_path / 'results'}"])
     assert message in capsys.readouterr().err

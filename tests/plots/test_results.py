@@ -130,6 +130,8 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
     declare([asdict(Column("margin", "least margin", better="higher")), {"name": "train_loss", "better": "higher"}])
     assert (in_words("margin"), higher_is_better("margin")) == ("least margin", True)
     assert not higher_is_better("train_loss")
+    with pytest.raises(ValueError, match='better="highest"'):
+        Column("margin", better="highest")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,5 @@ def test_what_a_task_declares_is_known_and_ours_keeps_its_meaning() -> None:
         (("margin",), (), None),
     ],
 )
-def test_what_step_sizes_are_selected_by(
-    measured: tuple[str, ...], declared: tuple[str, ...], metric: str | None
-) -> None:
+def test_what_step_sizes_are_selected_by(measured, declared, metric):
     assert default_metric(measured, *declared) == metric
