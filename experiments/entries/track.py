@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,11 @@ from pydantic import ValidationError
 
 from common.errors import UsageError
 from common.names import explain_unknown
-from experiments.config.compose import choices, roots
+from experiments.config.classes import Classes
+from experiments.config.compose import choices, compose, roots
+from experiments.config.messages import explain_hydra_errors
 from plots.claims.check import Metric
-from plots.runs.columns import column, higher_is_better
+from plots.runs.columns import TABLE, column, declare, higher_is_better
 from plots.runs.options import Options
 
 
@@ -24,12 +27,6 @@ class Goal(Options):
     metric: Metric
     levels: Annotated[tuple[float, ...], MinLen(1)]  # the easiest first
     overrides: tuple[str, ...] = ()  # for the task's runs
-
-    def model_post_init(self, context: Any, /) -> None:
-        """Raise ValueError unless each level is harder than the one before."""
-        rising = list(self.levels) == sorted(set(self.levels), reverse=not higher_is_better(self.metric))
-        if not rising and column(self.metric).better:
-            raise ValueError(f"levels={list(self.levels)}: must be in order, the easiest first")
 
 
 class Tuning(Options):
@@ -67,7 +64,26 @@ def read_track(name: str, packages: Sequence[str] = ()) -> Track:
     content = yaml.safe_load(file.read_text())
     version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
     try:
-        return Track.model_validate({**content, "name": name, "version": version})
+        track = Track.model_validate({**content, "name": name, "version": version})
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    for task, goal in track.tasks.items():
+        _check_goal(goal, task, packages, f"{file}: tasks.{task}")
+    return track
+
+
+def _check_goal(goal: Goal, task: str, packages: Sequence[str], place: str) -> None:
+    """Declare the task's columns if the goal needs them. Raises UsageError for a metric without a better direction,
+    and unless each level is harder than the one before."""
+    if not column(goal.metric).better:
+        words = [f"packages=[{','.join(packages)}]", f"task={task}"]
+        with explain_hydra_errors(words):
+            node = compose(words, packages=packages)["task"]
+        own = getattr(Classes(packages).import_target(node, "task"), "columns", ())
+        declare(map(asdict, own))
+        if not column(goal.metric).better:
+            known = [one.name for one in (*TABLE, *own) if one.better and one.filled_by == "task"]
+            raise UsageError(explain_unknown(f"{place}.metric={goal.metric}: no such column", goal.metric, known))
+    if list(goal.levels) != sorted(set(goal.levels), reverse=not higher_is_better(goal.metric)):
+        raise UsageError(f"{place}.levels={list(goal.levels)}: must be in order, the easiest first")

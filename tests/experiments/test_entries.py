@@ -14,9 +14,12 @@ from common.errors import UsageError
 from experiments import check, enter
 from experiments.config.compose import CONF, choices
 from experiments.entries.entry import Entry, read_entry, read_with_rows, write_entry
+from experiments.entries.track import read_track
 from experiments.entries.verify import problems
 from experiments.figures.committed import PLACE
+from experiments.tasks.logreg import LogisticRegression
 from experiments.training.build import build_algorithm
+from plots.runs.columns import Column
 
 TRACK = {
     "tasks": {
@@ -164,6 +167,16 @@ def test_one_seed_is_compared_with_the_committed_entry(entered, monkeypatch, cap
     said = capsys.readouterr().out
     assert f"{mine}: to 1 levels of common runs its bits and those of {committed} differ by at most 0 %" in said
     assert "lacks seeds 1" in said
+
+
+def test_a_track_knows_the_columns_of_its_tasks(write_package, monkeypatch):
+    monkeypatch.setattr(LogisticRegression, "columns", (Column("found", better="higher"),), raising=False)
+    for metric, levels, said in (("fund", [1, 2], "did you mean found"), ("found", [2, 1], "in order")):
+        goal = {"metric": metric, "levels": levels}
+        track = yaml.safe_dump({**TRACK, "tasks": {"logreg/breast_cancer": goal}})
+        write_package("small_track", {"__init__.py": "", "conf/leaderboard/small.yaml": track})
+        with pytest.raises(UsageError, match=said):
+            read_track("small", ["small_track"])
 
 
 def test_an_entry_of_a_package_that_is_not_here_is_not_called_damaged(tmp_path, capsys):
