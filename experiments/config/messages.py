@@ -16,6 +16,9 @@ from common.names import closest_name, explain_unknown
 from experiments.config.classes import target_hint
 from experiments.config.compose import choices, compose, dotted_keys, packages_of, parse, roots
 
+GLOBAL = "`# @package _global_` as its first line"
+"""What a method's YAML file needs."""
+
 
 @contextmanager
 def explain_hydra_errors(
@@ -38,6 +41,7 @@ def explain_hydra_errors(
         if isinstance(error.__cause__, OmegaConfBaseException):
             error = error.__cause__
         text = str(error) if isinstance(error, HydraException) else str(error).partition("\n")[0]
+        text += f" A file in conf/algorithm/ needs {GLOBAL}" * ("@algorithm." in text)
         key = getattr(error, "full_key", None)
         raise UsageError(f"{f'{key}: ' if key else ''}{' '.join(text.split())}") from error
     except ValueError:  # Hydra's, if a choice is no text

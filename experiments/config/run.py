@@ -11,7 +11,7 @@ from experiments.config import schema
 from experiments.config.classes import Classes, as_node
 from experiments.config.compose import Config, compose, packages_of, quote, resolve, value_of
 from experiments.config.derived import fill_derived_keys
-from experiments.config.messages import explain_hydra_errors
+from experiments.config.messages import GLOBAL, explain_hydra_errors
 from experiments.config.schema import ClusterConfig, LaunchConfig, Part, RunConfig
 from experiments.config.values import check_keys, read_keys
 from plots.runs.variants import find_undrawable
@@ -52,8 +52,12 @@ def read_run(config: Mapping[str, Any], packages: Sequence[str]) -> RunConfig:
     keys, own = [key.name for key in fields(RunConfig)], [key.name for key in fields(ClusterConfig)]
     check_keys(config, keys, "configuration", keys)
     for name in _PARTS:
-        if not isinstance(config[name], dict) or "_target_" not in config[name]:
+        if not isinstance(config[name], dict):
             raise UsageError(f"{name}={config[name]}: must be a choice of conf/{name}/")
+        if "_target_" not in config[name]:
+            place, more = ("algorithm", f", and {GLOBAL}") if name == "algorithm" else ("_here_", "")
+            line = f"`- /target@{place}: my_package.my_name` in its defaults{more}"
+            raise UsageError(f"{name}: its YAML file sets no _target_; it needs {line}")
     check_keys(config["cluster"], own, "cluster", own)
     values = read_keys(RunConfig, config)
     for name in ("results_dir", "data_dir"):
