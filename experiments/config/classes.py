@@ -81,6 +81,8 @@ class Classes:
         for key, value in options.items():
             if _is_node(value):
                 options[key] = self.build(value, f"{path}.{key}", known[key].annotation)
+            elif isinstance(value, list):  # may become a tuple; numbers stay as written, for messages
+                options[key] = validate(value, known[key].annotation, f"{path}.{key}")
         try:
             inspect.signature(target).bind(**options, **extra)
             return target(**options, **extra)
@@ -160,7 +162,8 @@ def _check_kind(target: Callable[..., Any], kind: Any, place: str) -> None:
         raise UsageError(f"{place}: this parameter takes no object")
     if not makes(target, kind):
         words = " or ".join(f"{wanted.__module__}.{wanted.__name__}" for wanted in _kinds(kind))
-        raise UsageError(f"{place}: must be a class of kind {words}, or be annotated to return one")
+        external = "; experiments.external trains external strategies" * words.endswith(".Algorithm")
+        raise UsageError(f"{place}: must be a class of kind {words}, or be annotated to return one{external}")
 
 
 def _kinds(kind: Any) -> list[type]:

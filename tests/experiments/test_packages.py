@@ -43,6 +43,7 @@ class Mine(Identity):
     """A docstring."""
 
     scale: float = 1.0
+    levels: tuple[float, ...] = ()
 
     def bits(self, d):
         return SIZE * d
@@ -69,11 +70,12 @@ MINE = [*SMALL, "packages=[their_package]", "compressor=mine"]
 
 
 def test_its_choices_and_classes_are_found(package):
-    run = load_run([*MINE, "compressor.scale=3"])
+    run = load_run([*MINE, "compressor.scale=3", "+compressor.levels=[1, 0.5]"])
     check(run)
     algorithm: Any = build_algorithm(run)
     compressor = algorithm.uplink.compressor
     assert (type(compressor).__module__, compressor.scale, compressor.bits(10)) == ("their_package.compressor", 3, 70)
+    assert compressor.levels == (1, 0.5)
 
 
 @pytest.mark.parametrize("step", ["encode", "decode"])
@@ -168,6 +170,7 @@ def test_a_file_of_its_with_a_name_of_ours_is_refused(name, package, capsys):
             "algorithm: {_target_: their_package.bare.bare, name: a, display: {label: a, color: k, marker: o}}",
             "bare: takes no compressor; annotate its parameter: compressor: Compressor",
         ),
+        ("algorithm: {name: a}", "algorithm: its YAML file sets no _target_; it needs `- /target@algorithm: my_pa"),
         ("algorithm: {_target_: f, name: a}", "algorithm.display=None: must have label, color, marker"),
     ],
 )
