@@ -110,6 +110,11 @@ def map_tensors(parts: Sequence[Any], function: Callable[[list[Tensor]], Tensor]
     return None if parts[0] is None else function(list(parts))
 
 
+def overridden(own: type, base: type, *names: str) -> str:
+    """Return which of these functions of `base` a class overrides, separated by commas."""
+    return ", ".join(name for name in names if getattr(own, name) is not getattr(base, name))
+
+
 class Stage(Protocol):
     """One exchange of a round: a message up, a message down, and the steps of both ends.
 

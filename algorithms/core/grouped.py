@@ -13,10 +13,13 @@ from ..compressors.base import Payload
 from ..compressors.blocks import Parts
 from ..compressors.shard import whole_shard
 from ..utils.seeding import keyed_seed
-from .algorithm import Algorithm, Payloads
+from .algorithm import Algorithm, Payloads, overridden
 from .channels import Channel
 
 States = tuple[Any, ...]  # one per part
+
+_NOT_USED = ("stages", "server", "replica", "local_step", "sync_workers", "takes_full_gradient")
+"""Optimizer and hooks work as if a method had these functions of `Algorithm`."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +91,12 @@ class GroupedAlgorithms:
         return replace(self, parts=tuple(part.without_packing() for part in self.parts))
 
     def check(self) -> None:
-        """Raise ValueError if a part cannot take its coordinates, or has a server, replica or stages of its own."""
+        """Raise ValueError if a part cannot take its coordinates, or overrides one of `_NOT_USED`."""
         for part, size in zip(self.parts, self.sizes, strict=True):
-            own = type(part)
-            if part.stages(1) != (part,) or (own.server, own.replica) != (Algorithm.server, Algorithm.replica):
+            if own := overridden(type(part), Algorithm, *_NOT_USED):
                 raise ValueError(
-                    f"{own.__name__}: has several exchanges in a round, or a server or replica of its own. Optimizer "
-                    "and hook cannot run it; run it in the harness (experiments.run)"
+                    f"{type(part).__name__}: overrides {own}, which optimizer and hooks do not use; run it in the "
+                    "harness (experiments.run)"
                 )
             part.check(size)
 

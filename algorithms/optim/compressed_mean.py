@@ -14,7 +14,7 @@ from ..comm.nodes import Nodes
 from ..comm.tiled import decode_tiles, has_tiles, send
 from ..compressors.base import Compressor, Identity, Payload
 from ..compressors.shard import Shard
-from ..core.algorithm import Algorithm, Sent, as_dicts, from_dicts
+from ..core.algorithm import Algorithm, Sent, as_dicts, from_dicts, overridden
 from ..core.bit_counter import BitCounter
 from ..core.grouped import GroupedAlgorithms
 from ..core.tiles import Storage
@@ -172,9 +172,8 @@ class CompressedMean:
 
 def check_sends_gradients(algorithm: Algorithm, d: int) -> Algorithm:
     """Return the method without its own update. Raises ValueError if it sends anything but gradients [d]."""
-    own, update = type(algorithm), type(algorithm.update)
-    differs = any(getattr(own, step) is not getattr(Algorithm, step) for step in _GRADIENT_STEPS)
-    if differs or update.worker_message is not Update.worker_message:
+    differs = overridden(type(algorithm), Algorithm, *_GRADIENT_STEPS)
+    if differs or overridden(type(algorithm.update), Update, "worker_message"):
         raise ValueError(
             "this method does not send gradients, or makes its own step, so a hook for gradients cannot run it. With "
             f"the whole model on every rank, use CompressedOptimizer: {algorithm}"

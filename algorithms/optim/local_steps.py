@@ -13,7 +13,7 @@ from torch import Tensor
 from ..comm.consistency import ConsistentGatherBroadcast, check_consistency, digest, is_finite
 from ..comm.gather_broadcast import check_not_alone, convert_collective_errors, warn_if_alone
 from ..comm.nodes import Nodes
-from ..core.algorithm import Algorithm, as_dicts, from_dicts
+from ..core.algorithm import Algorithm, as_dicts, from_dicts, overridden
 from ..core.bit_counter import BitCounter
 from ..core.update_rules import SGD
 from ..methods.bases.local_steps import LocalSteps as Method
@@ -25,6 +25,9 @@ from .param_groups import resolve_method
 
 _STATE_KEY = "local_steps"
 """Key of a LocalSteps object's own state in a state dict."""
+
+_NOT_USED = ("stages", "local_step", "takes_full_gradient", "variance_reduced_gradient")
+"""LocalSteps works as if a method had these functions of its base class."""
 
 
 class LocalSteps(torch.optim.Optimizer):
@@ -351,8 +354,12 @@ def _resolve_method(method: Algorithm | str, workers: int, d: int, options: dict
 
 
 def _check_local_steps(method: Algorithm, name: str) -> Method:
-    if isinstance(method, Method) and type(method).local_step is Method.local_step:
+    own = overridden(type(method), Method, *_NOT_USED)
+    if isinstance(method, Method) and not own:
         return method
     if method.has_local_models:
-        raise ValueError(f"{name}: has fragments or local steps of its own; run it in the harness (experiments.run)")
+        raise ValueError(
+            f"{name}: overrides {own} (as fragments do), which LocalSteps does not use; run it in the harness "
+            "(experiments.run)"
+        )
     raise ValueError(f"{name}: has no local steps; use CompressedOptimizer")

@@ -263,10 +263,13 @@ def inside() -> torch.optim.Optimizer:
     return SGD(network().parameters(), 0.1)
 
 
+Twice = type("Twice", (Method,), {"stages": lambda self, *_: (self, self)})
+
 test_what_cannot_work_is_refused = refusals(
     (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
-    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: has fragments or local steps of"),
-    (lambda: LocalSteps(inside(), "diloco", fragments=2), "diloco: has fragments or local steps of its own"),
+    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: overrides stages, local_step"),
+    (lambda: LocalSteps(inside(), Twice(**vars(local_sgd(Identity(), INSIDE)))), "Twice: overrides stages .as fra"),
+    (lambda: LocalSteps(inside(), "diloco", fragments=2), "diloco: overrides stages, local_step .as fragments"),
     (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
     (lambda: LocalSteps(inside(), local_sgd), "<function local_sgd.*: must be a method's name"),
     (lambda: LocalSteps(inside(), "sparseloco", workers=4), "workers=4: there are 1 workers"),

@@ -1,6 +1,5 @@
 """Gradients at the previous model: DASHA-MVR against plain loops and DASHA, and what a trainer asks of its task."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -78,34 +77,21 @@ def test_a_trainer_counts_both_gradients():
     assert "gradient_calls" not in after(1, dasha(HALF, SGD()), 2).evaluate()[0]
 
 
-class Corrected(Algorithm):
-    """A method of a user's, with a correction that a hook for gradients would leave out."""
-
-    looks_back = True
-
-    def variance_reduced_gradient(self, gradient, earlier, state, t):
-        return 2 * gradient - earlier
+PARAMS = [torch.nn.Parameter(torch.zeros(9))]
 
 
-class Averaged(Algorithm):
-    """A method of a user's, with a step that an optimizer would leave out."""
-
-    def replica(self, payload, state, lr, t):
-        return replace(super().replica(payload, state, lr, t), x=state.x)
+def overriding(name: str) -> Algorithm:
+    """A method of a user's with a function that an optimizer would leave out."""
+    return type("Own", (Algorithm,), {name: lambda *_: ()})(dense(), dense(), SGD())
 
 
 test_what_cannot_work_is_refused = refusals(
-    (
-        lambda: compressed([torch.nn.Parameter(torch.zeros(9))], Corrected(dense(), dense(), SGD())),
-        "this method does",
-    ),
-    (
-        lambda: CompressedOptimizer([torch.nn.Parameter(torch.zeros(9))], Averaged(dense(), dense(), SGD()), lr=0.1),
-        "Averaged: has several exchanges in a round, or a server or replica of its own",
-    ),
+    (lambda: compressed(PARAMS, overriding("variance_reduced_gradient")), "this method does not send grad"),
+    (lambda: compressed(PARAMS, overriding("sync_workers")), "Own: overrides sync_workers, which optimizer"),
     (lambda: dasha_mvr(HALF, SGD(), b=1.5), r"b=1.5: must lie in \[0, 1\]"),
-    (
-        lambda: CompressedOptimizer([torch.nn.Parameter(torch.zeros(9))], "dasha_mvr", lr=0.1),
-        "also need gradients at the previous model, and an optimizer gets one",
+    (lambda: CompressedOptimizer(PARAMS, "dasha_mvr", lr=0.1), "also need gradients at the previous model"),
+    *(
+        (lambda name=name: CompressedOptimizer(PARAMS, overriding(name), lr=0.1), f"Own: overrides {name}, which")
+        for name in ("replica", "stages", "local_step", "sync_workers", "takes_full_gradient")
     ),
 )

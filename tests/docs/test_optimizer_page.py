@@ -71,8 +71,7 @@ def test_methods_of_the_harness_alone_are_refused() -> None:
     assert {*ROWS, *others} <= {*names()}
     for name in others:
         options: dict[str, Any] = {key: 9 for key in ("workers", "rounds") if key in parameters(name)}
-        refusals = "several exchanges in a round, or a server or replica|local models|the previous model"
-        with pytest.raises(ValueError, match=refusals):
+        with pytest.raises(ValueError, match=r"overrides stages|local models|the previous model"):
             CompressedOptimizer([torch.nn.Parameter(torch.zeros(D))], name, lr=0.1, **options)
 
 
