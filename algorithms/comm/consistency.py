@@ -18,7 +18,7 @@ from ..compressors.base import Payload
 from ..compressors.blocks import Parts
 from ..core.grouped import GroupedAlgorithms
 from ..utils.seeding import MessageKey, keyed_seed
-from .gather_broadcast import GatherBroadcast, convert_collective_errors
+from .gather_broadcast import GatherBroadcast, check_size, convert_collective_errors
 from .nodes import Nodes
 from .sharded_server import ShardedServer
 
@@ -128,6 +128,7 @@ class Consistent(_Wire):
     def _compare(
         self, up: Payload, server: Any, x: Tensor, header: list[int], like: int
     ) -> tuple[Payload | None, Any, int]:
+        check_size(up, 1, self.algorithm.uplink, x, like)
         control = self._nodes.gather(torch.tensor([header], device=x.device))
         if self._nodes.leads:
             answer, server = self.exchange(CheckedPayload(control, up), server, x, like)
@@ -216,7 +217,7 @@ def digest(vector: Tensor, blocks: int = _BLOCKS) -> int:
     It sums the bits as integers, by block and column, and hashes the sums. One changed bit changes one sum. It does
     not detect swapped coordinates of the same block and column. Fewer blocks are faster for short vectors.
     """
-    raw = vector.contiguous().view(torch.uint8)
+    raw = vector.contiguous().unsqueeze(-1).view(torch.uint8).flatten()
     raw = raw.clone() if raw.storage_offset() % 8 else raw
     whole = len(raw) - len(raw) % (8 * blocks * _COLUMNS)
     bits = blake2b(raw[whole:].cpu().numpy().tobytes(), digest_size=8)

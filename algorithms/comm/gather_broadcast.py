@@ -14,7 +14,8 @@ from torch import Tensor
 
 from ..compressors.base import Payload, rebuild, tensors
 from ..core.algorithm import Stage
-from ..core.grouped import GroupedAlgorithms
+from ..core.channels import Channel
+from ..core.grouped import GroupedAlgorithms, GroupedChannels
 from ..utils.seeding import MessageKey
 
 
@@ -119,7 +120,9 @@ class GatherBroadcast:
         return self._join(self._templates(x, t), t)
 
     def _serve(self, payloads: Iterable[Payload], server: Any, x: Tensor, t: int) -> tuple[Payload, Any]:
-        return self.algorithm.server(payloads, server, t, self.seed)
+        down, server = self.algorithm.server(payloads, server, t, self.seed)
+        check_size(down, x.dim() - 1, self.algorithm.downlink, x, t)
+        return down, server
 
     def _templates(self, x: Tensor, t: int) -> list[Payload]:
         """Return a payload for each server, with the shapes and dtypes of its message in round t, to receive into."""
@@ -166,10 +169,23 @@ def broadcast(payload: Payload, group: dist.ProcessGroup | None) -> Payload:
     return from_bytes(message, payload, 0)
 
 
+def check_size(payload: Payload, lead: int, channel: Channel | GroupedChannels, x: Tensor, t: int) -> None:
+    """Raise ValueError unless a message of round t has the size that receivers expect, for vectors like x [*T, d].
+
+    The payload's tensors share `lead` leading axes.
+    """
+    size, expected = nbytes(payload, lead), channel.payload_bytes(x.shape[-1], t, x.dtype)
+    if size != expected:
+        raise ValueError(
+            f"{channel.codec(t)}: `encode` made a message of {size} bytes, but receivers expect {expected}, as for "
+            "zeros; pad its tensors, because their shapes must not depend on the vector"
+        )
+
+
 def to_bytes(payload: Payload, lead: int) -> Tensor:
     """Copy a payload to uint8 [*leading, bytes]. Its tensors share `lead` leading axes."""
-    parts = [tensor.unsqueeze(-1) if tensor.dim() == lead else tensor.flatten(lead) for tensor in tensors(payload)]
-    return torch.cat([part.contiguous().view(torch.uint8) for part in parts], -1)
+    parts = [tensor.contiguous().unsqueeze(-1) for tensor in tensors(payload)]  # `view` needs a last axis of stride 1
+    return torch.cat([part.view(torch.uint8).flatten(lead) for part in parts], -1)
 
 
 def from_bytes(message: Tensor, like: Payload, lead: int) -> Payload:

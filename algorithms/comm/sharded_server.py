@@ -313,7 +313,7 @@ def _messages(payload: Payload, lead: int) -> list[Tensor]:
     for one in _elements(payload):
         [*parts] = tensors(one)
         lone = len(parts) == 1 and parts[0].is_contiguous()
-        found.append((parts[0].view(torch.uint8) if lone else to_bytes(one, lead)).flatten())
+        found.append((parts[0].unsqueeze(-1).view(torch.uint8) if lone else to_bytes(one, lead)).flatten())
     return found
 
 

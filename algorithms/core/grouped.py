@@ -32,6 +32,11 @@ class GroupedChannels:
     def codec(self, t: int) -> Parts:
         return Parts(tuple(channel.codec(t) for channel in self.channels), self.sizes)
 
+    def payload_bytes(self, d: int, t: int, dtype: torch.dtype) -> int:
+        """Return the payload's bytes in round t, for vectors of the run's dtype."""
+        parts = zip(self.channels, self.sizes, strict=True)
+        return sum(channel.payload_bytes(size, t, dtype) for channel, size in parts)
+
 
 @dataclass(frozen=True)
 class GroupedAlgorithms:

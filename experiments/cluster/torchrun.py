@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from algorithms.comm.gather_broadcast import GatherBroadcast, broadcast, convert_collective_errors, gather
+from algorithms.comm.gather_broadcast import GatherBroadcast, broadcast, check_size, convert_collective_errors, gather
 from algorithms.comm.sharded_server import ShardedServer
 from algorithms.compressors import Payload
 from algorithms.core.aggregation import mean_of
@@ -102,6 +102,7 @@ class Torchrun(Cluster):
             self._wire.shares = [sum(i in arrivals for i in islice(ids, count)) for count in self._groups.values()]
         width = stage.message_size(x.shape[-1])
         like = x if width == x.shape[-1] else x.new_zeros(*x.shape[:-1], width)
+        check_size(up, x.dim(), stage.uplink, like, t)
         if self._leads:
             down, server = self._wire.exchange(up, server, like, t)
         else:
@@ -130,6 +131,7 @@ class Sharded(Torchrun):
     def _exchange(
         self, stage: Stage, up: Payload, server: ServerState | None, x: Tensor, t: int
     ) -> tuple[Payload, ServerState | None]:
+        check_size(up, x.dim(), stage.uplink, x, t)
         [down], [server] = self._wire.exchange((up,), [server], x, t)
         return down, server
 

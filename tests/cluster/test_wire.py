@@ -10,18 +10,18 @@ import pytest
 import torch
 from cluster_support import assert_same, my_rank, outputs, run_all, spawn, variant, watch
 from run_support import go, rows, timeless
+from small_network import group_of_one
 from torch import Tensor
 
+from algorithms import CompressedOptimizer
 from algorithms.comm import sharded_server
-from algorithms.comm.gather_broadcast import (
-    GatherBroadcast,
-    LostContact,
-    convert_collective_errors,
-    from_bytes,
-    to_bytes,
-)
-from algorithms.compressors import shard
-from algorithms.compressors.base import payload_bytes, tensors
+from algorithms.comm.gather_broadcast import GatherBroadcast, LostContact, from_bytes, to_bytes
+from algorithms.comm.gather_broadcast import convert_collective_errors as convert_errors
+from algorithms.compressors import Identity, shard
+from algorithms.compressors.base import Vector, payload_bytes, tensors
+from algorithms.core.algorithm import Algorithm
+from algorithms.core.channels import Direct
+from algorithms.core.update_rules import SGD
 from experiments.cluster.torchrun import Torchrun
 from experiments.config.identity import folder
 from experiments.config.schema import RunConfig
@@ -31,12 +31,9 @@ from experiments.training.build import build_algorithm, build_task
 
 
 def test_what_a_failed_collective_says() -> None:
-    with (
-        pytest.raises(LostContact, match=r"^NCCL error, remote error: socket closed$"),
-        convert_collective_errors(),
-    ):
+    with pytest.raises(LostContact, match=r"^NCCL error, remote error: socket closed$"), convert_errors():
         raise RuntimeError("NCCL error, remote error\nncclRemoteError: a peer.\nLast error:\nsocket closed\n")
-    with pytest.raises(torch.OutOfMemoryError), convert_collective_errors():
+    with pytest.raises(torch.OutOfMemoryError), convert_errors():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 
@@ -59,7 +56,7 @@ def mixed(*lead: int, nothing: bool = False) -> Mixed:
         torch.randn(lead, generator=generator, dtype=torch.float64),  # one number, without an axis of its own
         torch.randint(2**31 - 1, (*lead, 0 if nothing else 3), generator=generator, dtype=torch.int32),
         torch.randn(*lead, 3, 2, generator=generator, dtype=torch.float32).mT,  # which do not lie side by side
-        torch.randn(*lead, 0 if nothing else 1, generator=generator).to(torch.bfloat16),
+        torch.randn((), generator=generator).to(torch.bfloat16).expand(*lead, 0 if nothing else 1),  # of stride 0
         torch.randint(2, (*lead, 0 if nothing else 7), generator=generator).bool(),
     )
 
@@ -69,13 +66,12 @@ def nested(*lead: int) -> tuple:
     return (mixed(*lead), (mixed(*lead, nothing=True), (mixed(*lead),)))
 
 
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("lead", [(), (3,), (1, 1), (2, 3)])
 @pytest.mark.parametrize("make", [mixed, partial(mixed, nothing=True), nested])
 def test_bytes_there_and_back(make: Callable, lead: tuple[int, ...]) -> None:
     payload = make(*lead)
     message = to_bytes(payload, len(lead))
-    assert message.dtype == torch.uint8
-    assert message.shape[:-1] == lead
+    assert (message.dtype, message.shape[:-1]) == (torch.uint8, lead)
     assert message.nbytes == sum(tensor.nbytes for tensor in tensors(payload))
     back = from_bytes(message, payload, len(lead))
     assert _shape(back) == _shape(payload)
@@ -91,7 +87,23 @@ def _shape(payload: object) -> object:
     return None if isinstance(payload, Tensor) else (type(payload), *map(_shape, payload))
 
 
-# What follows is counted in the ranks of real runs, which are those of the simulation.
+class Ragged(Identity):
+    """A message is a number too long if the vector is positive, and too short if it is negative."""
+
+    def encode_shard(self, x: Tensor, shard: object, key: object = None) -> Vector:
+        return Vector(torch.cat([x, x], -1)[..., : x.shape[-1] + int(x.sum().sign())])
+
+
+@group_of_one()
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("ends", [(Ragged(), Identity()), (Identity(), Ragged())])
+def test_a_message_of_another_size_is_not_sent(ends: tuple, sign: int) -> None:
+    param = torch.nn.Parameter(torch.zeros(9))
+    optimizer = CompressedOptimizer([param], Algorithm(*map(Direct, ends), SGD()), lr=0.1)
+    param.grad = torch.full_like(param, sign)
+    with pytest.raises(ValueError, match=rf"Ragged\(\).* a message of {36 + 4 * sign} bytes, but .* expect 36"):
+        optimizer.step()
+
 
 RUNS = {
     "cd_adam": ("algorithm=cd_adam",),
