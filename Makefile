@@ -14,10 +14,12 @@ LOCKS := requirements
 # built by the locked setuptools.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation
 
-# What is given to make as name=value is a key of the command: make reproduce-figure-3 budget=quick
-KEYS := $(subst <space>,\ ,$(filter-out ARGS=% PYTHON=% DEADLINE=% RESULTS=%,$(subst \ ,<space>,$(MAKEOVERRIDES))))
-ifneq ($(and $(KEYS),$(filter-out demo report leaderboard gpu reproduce-% enter-%,$(or $(MAKECMDGOALS),help))),)
-$(error $(KEYS): only demo, report, leaderboard, gpu, reproduce-... and enter-... take keys)
+# What is given to make as name=value is a key of the command, and quoted for the shell: make reproduce-figure-3 budget=quick
+quoted = '$(subst ','\'',$(subst $$$$,$$,$(subst \\,\,$(subst <space>, ,$1))))'
+OWN := ARGS=% PYTHON=% DEADLINE=% RESULTS=% REHEARSE=%
+KEYS := $(foreach key,$(filter-out $(OWN),$(subst \ ,<space>,$(MAKEOVERRIDES))),$(call quoted,$(key)))
+ifneq ($(and $(KEYS),$(filter-out demo report leaderboard reproduce-% enter-%,$(or $(MAKECMDGOALS),help))),)
+$(error $(KEYS): only demo, report, leaderboard, reproduce-... and enter-... take keys)
 endif
 
 help:  ## list the targets
@@ -127,5 +129,5 @@ gpu:  ## what a GPU is worth using for, in order, until DEADLINE=540 seconds
 	PYTHON=$(firstword $(wildcard $(BIN)/python) $(PYTHON)) bash benchmarks/gpu.sh
 
 clean:  ## remove the virtual environment and caches; results and data stay
-	rm -rf .venv .pytest_cache .ruff_cache docs/_build
+	rm -rf .venv .pytest_cache .ruff_cache build docs/_build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

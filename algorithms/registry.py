@@ -46,7 +46,7 @@ def load_method(name: str, **options: Any) -> Algorithm:
         if part in settings and not isinstance(settings[part], known[part].annotation):
             kind, given = known[part].annotation.__name__, settings[part]
             place = {"compressor": "compressors", "update": "core.update_rules"}[part]
-            advice = f"; give an object of algorithms.{place}" if isinstance(given, str) else ""
+            advice = f"; give an object of {__package__}.{place}" if isinstance(given, str) else ""
             raise ValueError(f"{name}: takes {kind}, and {part}={given!r} is not one{advice}")
     if missing := [key for key, one in known.items() if one.default is one.empty and key not in settings]:
         raise ValueError(f"{name} needs {' and '.join(f'{option}=' for option in missing)}")

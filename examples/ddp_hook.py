@@ -32,6 +32,7 @@ def main(method: str = "loco", steps: str = "100", folder: str = "") -> None:
         memories, hook = compressed(model.parameters(), method)
         model.register_comm_hook(memories, hook)
 
+    Path(folder).mkdir(parents=True, exist_ok=True)
     own, common, start = Path(folder, f"memories-{rank}.pt"), Path(folder, "common.pt"), 0
     if folder and common.exists():
         saved = torch.load(common)

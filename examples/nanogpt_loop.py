@@ -36,6 +36,7 @@ def main(method: str = "loco", steps: str = str(ALL_STEPS), folder: str = "") ->
         model, optimizer = DistributedDataParallel(raw_model), torch.optim.AdamW(raw_model.parameters(), lr=LR)
     else:
         optimizer = CompressedOptimizer(raw_model.parameters(), method, lr=LR, weight_decay=0.01)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     file, start = Path(folder, f"ckpt-{rank}.pt"), 0
     if folder and file.exists():
         saved = torch.load(file)

@@ -32,6 +32,7 @@ def main(method: str = "loco", steps: str = "300", folder: str = "") -> None:
     else:
         optimizer = CompressedOptimizer(network.parameters(), method, lr=1e-3)
 
+    Path(folder).mkdir(parents=True, exist_ok=True)
     file, start = Path(folder, f"rank-{rank}.pt"), 0
     if folder and file.exists():
         saved = torch.load(file)

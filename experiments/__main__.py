@@ -17,6 +17,7 @@ from common.names import explain_unknown
 COMMANDS = {
     "run": ("experiments.run", "train one configuration, or with -m a sweep"),
     "reproduce": ("experiments.reproduce", "a figure: missing runs, drawing, claims"),
+    "redraw": ("experiments.redraw", "the committed figures, drawn and judged again"),
     "status": ("experiments.status", "every run: its state and progress"),
     "report": ("experiments.report", "one interactive page with all curves"),
     "plot": ("plots.plot", "a picture of chosen curves"),

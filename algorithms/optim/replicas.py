@@ -198,16 +198,18 @@ def compress_replicas(
     send gradients. scaler: the loop's GradScaler, if any; memories are kept without its scale. partition: "layer"
     gives every parameter's part of a shard its own scale.
 
-    Raises ValueError for a model without replicas, not sharded by `fully_shard` alone, or with an all-reduce hook. It
-    also rejects a method that clips or sends anything but gradients, an unknown name or option, and a compressor that
-    cannot take so few coordinates. Raises Disagreement if replicas differ in algorithm, seed or parameters, and
-    LostContact. Then the model is as it was.
+    Needs torch 2.13. Raises ValueError for a model without replicas, not sharded by `fully_shard` alone, or with an
+    all-reduce hook. It also rejects a method that clips or sends anything but gradients, an unknown name or option,
+    and a compressor that cannot take so few coordinates. Raises Disagreement if replicas differ in algorithm, seed or
+    parameters, and LostContact. Then the model is as it was.
     """
     return CompressedReplicas(model, resolve_method(algorithm, options), seed, scaler, partition)
 
 
 def _param_groups(model: nn.Module) -> dict[str, Any]:
     """Return FSDP's parameter groups by module name. Raises ValueError if one cannot be compressed."""
+    if torch.__version__ < "2.13":
+        raise ValueError(f"compress_replicas needs torch 2.13 or newer; here is {torch.__version__}")
     trained: dict[str, Any] = {}
     for name, module in model.named_modules():
         groups = module._get_fsdp_state()._fsdp_param_groups if isinstance(module, FSDPModule) else []
