@@ -201,15 +201,15 @@ def test_a_task_selected_by_a_metric_without_a_direction_is_refused(monkeypatch:
 
 
 MEASURED = [
-    ({}, UsageError, "metric=r2: `evaluate` does not return it; Valid: train_loss, "),
-    ({"r2": 0.5}, UsageError, "LogisticRegression: r2: `evaluate` must return a tensor [T]"),
-    ({"r2": torch.tensor([math.nan])}, RunError, "round 0, trial 0 (lr=0.001): r2 is nan. `evaluate` of LogisticReg"),
+    ({}, UsageError, "metric=fit: `evaluate` does not return it; Valid: train_loss, "),
+    ({"fit": 0.5}, UsageError, "LogisticRegression: fit: `evaluate` must return a tensor [T]"),
+    ({"fit": torch.tensor([math.nan])}, RunError, "round 0, trial 0 (lr=0.001): fit is nan. `evaluate` of Logistic"),
 ]
 
 
 @pytest.mark.parametrize(("more", "error", "said"), MEASURED)
 def test_a_task_that_does_not_measure_what_it_should_ends_the_run(more, error, said, results, monkeypatch):
-    parts = {"metric": "r2", "columns": (Column("r2", better="higher"),)}
+    parts = {"metric": "fit", "columns": (Column("fit", better="higher"),)}
     parts["evaluate"] = lambda *given, right=LogisticRegression.evaluate: right(*given) | more
     for name, part in parts.items():
         monkeypatch.setattr(LogisticRegression, name, part, raising=False)
