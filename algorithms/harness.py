@@ -11,4 +11,5 @@ def main() -> None:
     if not (root / "experiments" / "__main__.py").is_file():
         sys.exit("compressed-optimization runs from a checkout: pip install -e '.[harness]' in its folder")
     sys.path.insert(0, str(root))
+    sys.path.append(str(Path.cwd()))  # for the user's modules
     import_module("experiments.__main__").main()

@@ -107,22 +107,24 @@ def test_what_is_wrong_is_said_before_anything_is_started(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_importing_the_package_is_cheap_and_it_works_from_any_folder(place: Path) -> None:
-    code = f"""
-import sys, experiments, experiments.__main__ as commands
-print({{"torch", "pandas", "hydra"}} & set(sys.modules), dir(experiments) != [])
-sys.argv = ["compressed-optimization", "run", *{SMALL!r}, "results_dir=mine"]
-commands.main()
-"""
+def test_importing_the_package_is_cheap_and_it_works_beside_files_of_any_name(place: Path) -> None:
+    """The console command, its job and its ranks find our modules, and a user's package in the current folder."""
+    (place / "mine").mkdir()
+    (place / "mine" / "command.py").write_text("from algorithms.harness import main; main()")
+    (place / "mine" / "__init__.py").write_text("from algorithms.compressors import ScaledSign")
+    for name in ("common", "experiments"):
+        (place / f"{name}.py").write_text("raise RuntimeError('a file of the user')")
+    code = "import sys, experiments.__main__; print({'torch', 'pandas', 'hydra'} & set(sys.modules), "
+    code += "dir(experiments) != [])"
+    words = ["run", *SMALL, "packages=[mine]", "compressor._target_=mine.ScaledSign", "ranks=2", "results_dir=mine"]
     reading = "import sys; from experiments import load; print(len(load('mine').best()), 'torch' in sys.modules)"
     known = {**os.environ, "PYTHONPATH": str(ROOT)}
-    first, last = (
-        subprocess.run([sys.executable, "-c", part], env=known, capture_output=True, text=True, check=True).stdout
-        for part in (code, reading)
+    first, _, last = (
+        subprocess.run([sys.executable, *part], env=known, capture_output=True, text=True, check=True).stdout
+        for part in (["-Pc", code], ["mine/command.py", *words], ["-Pc", reading])
     )
-    assert first.splitlines()[0] == "set() True"
-    assert last == "1 False\n"
-    assert [path.name for path in place.iterdir()] == ["mine"]
+    assert (first, last) == ("set() True\n", "1 False\n")
+    assert {path.name for path in place.iterdir() if path.suffix != ".py"} == {"mine"}
 
 
 def test_the_one_command_names_all(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def environment(run: RunConfig, jobs: int, ranks: int, slot: int) -> dict[str, s
 
     slot: its number among `jobs` runs at once, from 0. Each gets its own GPUs and cores, if there are enough.
     """
-    added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    added = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "PYTHONSAFEPATH": "1"}  # it imports as we do
     if device_of(run) != "cpu":
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         count = torch.cuda.device_count()

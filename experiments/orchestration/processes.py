@@ -34,12 +34,17 @@ if sys.platform == "linux":  # elsewhere a process that has imported these canno
 
 def start_server() -> None:
     """Start the process that jobs are forked from, unless it runs already."""
+    environment = dict(os.environ)
+    # Otherwise it would look for our modules in the current folder first, and with some Pythons only there.
+    os.environ.update(PYTHONPATH=os.pathsep.join(sys.path), PYTHONSAFEPATH="1")
     resource_tracker.ensure_running()  # otherwise the server starts the tracker and lifts the mask
     # The server inherits the mask. So only the sweep reacts to a signal to the whole group, such as Ctrl-C.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals())
     try:
         forkserver.ensure_running()
     finally:
+        os.environ.clear()
+        os.environ.update(environment)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
