@@ -358,8 +358,6 @@ def _check_local_steps(method: Algorithm, name: str) -> Method:
     if isinstance(method, Method) and not own:
         return method
     if method.has_local_models:
-        raise ValueError(
-            f"{name}: overrides {own} (as fragments do), which LocalSteps does not use; run it in the harness "
-            "(experiments.run)"
-        )
+        parts = f"overrides {own} (as fragments do)" if isinstance(method, Method) else "has local models of its own"
+        raise ValueError(f"{name}: {parts}, which LocalSteps does not use; run it in the harness (experiments.run)")
     raise ValueError(f"{name}: has no local steps; use CompressedOptimizer")

@@ -81,7 +81,7 @@ class Classes:
         for key, value in options.items():
             if _is_node(value):
                 options[key] = self.build(value, f"{path}.{key}", known[key].annotation)
-            elif isinstance(value, list):  # may become a tuple; numbers stay as written, for messages
+            elif isinstance(value, list):  # may become a tuple; single numbers stay as written
                 options[key] = validate(value, known[key].annotation, f"{path}.{key}")
         try:
             inspect.signature(target).bind(**options, **extra)

@@ -82,7 +82,7 @@ class TestTask:
                 assert_form(after, statistics.shape, task.dtype, "statistics")
 
     def test_gives_gradients_at_models_of_workers_own(self, build_task: BuildTask) -> None:
-        """If it has gradients_at(), this equals gradients() at equal models, else each worker's at its own model."""
+        """gradients_at(), if there is one, takes each worker's model; at equal models it equals gradients()."""
         task, x, statistics = points(build_task)
         if not hasattr(task, "gradients_at"):
             return

@@ -83,7 +83,7 @@ def _check_goal(goal: Goal, task: str, packages: Sequence[str], place: str) -> N
         own = getattr(Classes(packages).import_target(node, "task"), "columns", ())
         declare(map(asdict, own))
         if not column(goal.metric).better:
-            known = [one.name for one in (*TABLE, *own) if one.better and one.filled_by == "task"]
-            raise UsageError(explain_unknown(f"{place}.metric={goal.metric}: no such column", goal.metric, known))
+            known = dict.fromkeys(each.name for each in (*TABLE, *own) if each.better and each.filled_by == "task")
+            raise UsageError(explain_unknown(f"{place}.metric={goal.metric}: no such metric", goal.metric, known))
     if list(goal.levels) != sorted(set(goal.levels), reverse=not higher_is_better(goal.metric)):
         raise UsageError(f"{place}.levels={list(goal.levels)}: must be in order, the easiest first")

@@ -104,11 +104,14 @@ class Trainer:
         for trial, (lr, step_size) in enumerate(zip(self.lrs, self.step_sizes, strict=True)):
             own = {name: values[trial].item() for name, values in measured.items()}
             wrong = {name: value for name, value in own.items() if not math.isfinite(value)}
-            for name, value in wrong.items():
-                if wrong.keys().isdisjoint(column.name for column in TABLE):  # the model and its loss are finite
-                    where, task = f"round {self.t}, trial {trial} (lr={lr})", type(self.task).__name__
+            if wrong:
+                name, value = next(iter(wrong.items()))
+                is_own = wrong.keys().isdisjoint(column.name for column in TABLE)  # the loss is finite
+                if is_own and not self.t:
+                    where, task = f"round 0, trial {trial} (lr={lr})", type(self.task).__name__
                     raise RunError(f"{where}: {name} is {value}. `evaluate` of {task} must return finite numbers")
-                self._fail(self.t, "all workers", trial, f"{name} is {value}")
+                more = ", and the loss is finite: see also `evaluate`" * is_own
+                self._fail(self.t, "all workers", trial, f"{name} is {value}{more}")
             rows.append({**common, "trial": trial, "lr": lr, "step_size": step_size, **own})
         return rows
 

@@ -267,7 +267,7 @@ Twice = type("Twice", (Method,), {"stages": lambda self, *_: (self, self)})
 
 test_what_cannot_work_is_refused = refusals(
     (lambda: LocalSteps(inside(), "cd_adam"), "cd_adam: has no local steps; use CompressedOptimizer"),
-    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: overrides stages, local_step"),
+    (lambda: LocalSteps(inside(), zero_one_adam(Identity(), 9)), "ZeroOneAdam: has local models of its own"),
     (lambda: LocalSteps(inside(), Twice(**vars(local_sgd(Identity(), INSIDE)))), "Twice: overrides stages .as fra"),
     (lambda: LocalSteps(inside(), "diloco", fragments=2), "diloco: overrides stages, local_step .as fragments"),
     (lambda: LocalSteps(inside(), "muloco", momentum=0.5), "momentum: sets muloco's own inner update"),
