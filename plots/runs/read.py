@@ -169,10 +169,10 @@ def _facts(run: RunRecord) -> dict[str, Any]:
         "batch_size": run.config["task"].get("batch_size"),
         "workers": run.workers,
         "ranks": run.environment.get("ranks", 1),
-        # The possible servers and the exchanges per round: as recorded, else what holds for any method.
+        # The possible servers, and the exchanges and stages per round: as recorded, else what holds for any method.
         "servers": run.environment.get("servers", -(-d // 2**12)),
         "exchanges": run.environment.get("exchanges", 2),
-        "stages": run.environment.get("stages") or 1,  # older runs of external strategies recorded 0
+        "stages": run.environment.get("stages", 1),
         "trials": len(set(run.rows["trial"].tolist())),
         "task_label": run.config["task"]["display"]["label"],
         "selected_by": run.environment.get("metric"),
